@@ -292,8 +292,8 @@ pub trait Observer {
         let _ = (now, inputs);
         Ok(())
     }
-    /// A planned instant was handled so late by the scheduler, and so many records have been lost by now.
-    fn late(&mut self, by: Span, lost: u64) -> io::Result<()> {
+    /// The step that follows handles a planned instant so late, unless it handles none. So many records have been lost by now.
+    fn late(&mut self, by: Option<Span>, lost: u64) -> io::Result<()> {
         let _ = (by, lost);
         Ok(())
     }

@@ -52,10 +52,8 @@ pub(crate) enum Item {
     Input(Input),
     /// A job that a reaction follows. `sent` says that its process has received a signal.
     Found { found: Found, sent: bool },
-    /// A planned instant was handled so late. So many items have been lost by now, because the ring was full.
-    Late { by: Span, lost: u64 },
-    /// A step of the engine.
-    Step(Time),
+    /// A step of the engine. A planned instant was handled `late`. So many items have been lost by now, because the ring was full.
+    Step { at: Time, late: Option<Span>, lost: u64 },
     /// The end of the run: the last step.
     Close(Time),
 }
@@ -294,6 +292,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) refused: Vec<Option<Refused>>,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,
+    /// The lateness of the planned instant whose step is next.
+    late: Option<Span>,
     /// Some jobs have a budget in CPU time.
     metered: bool,
     /// When the supervisor may be woken again for a reaction.
@@ -341,6 +341,7 @@ impl<A: Actuator> Scheduler<A> {
             meters: vec![Meter::default(); n],
             refused: vec![None; n],
             repeat: Time::MAX,
+            late: None,
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
@@ -706,7 +707,7 @@ impl<A: Actuator> Scheduler<A> {
                 break;
             }
             self.results.lateness.add(now - due);
-            self.tell(Item::Late { by: now - due, lost: self.sink.dropped });
+            self.late = Some(now - due);
             // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
             // Online policies have no grid to keep and always get the true instant.
@@ -844,7 +845,8 @@ impl<A: Actuator> Scheduler<A> {
         }
         let Setup { causes, engine, .. } = &mut self.setup;
         causes.after(engine, &self.sink.records);
-        self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
+        let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
+        self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
         self.react();
     }
 

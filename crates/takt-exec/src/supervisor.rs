@@ -587,9 +587,11 @@ impl<'a> Watched<'a> {
                     self.call(|o| o.found(found.task, found.job, found.cause));
                     self.found.push((found, sent));
                 }
-                Item::Late { by, lost } => self.call(|o| o.late(by, lost)),
                 Item::Input(input) => self.inputs.push(input),
-                Item::Step(now) | Item::Close(now) => {
+                Item::Step { at: now, .. } | Item::Close(now) => {
+                    if let Item::Step { late, lost, .. } = item {
+                        self.call(|o| o.late(late, lost));
+                    }
                     let inputs = std::mem::take(&mut self.inputs);
                     self.call(|o| o.step(now, &inputs));
                     if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {

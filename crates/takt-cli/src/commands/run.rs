@@ -610,9 +610,11 @@ impl Observer for Watch<'_> {
         self.watch(|live, listener| live.record(record, listener));
         Ok(())
     }
-    fn late(&mut self, by: Span, lost: u64) -> io::Result<()> {
+    fn late(&mut self, by: Option<Span>, lost: u64) -> io::Result<()> {
         self.watch(|live, _| {
-            live.late_by(by);
+            if let Some(by) = by {
+                live.late_by(by);
+            }
             live.lost(lost);
         });
         Ok(())
