@@ -53,6 +53,23 @@ fn bench(args: &[&str]) -> Option<serde_json::Value> {
 mod real {
     use super::{bench, on_cpus};
 
+    /// The view of a run is drawn in a terminal, and three runs of each round are compared.
+    #[test]
+    fn top_watches_one_of_three_runs() {
+        on_cpus(|| {
+            let Some(json) = bench(&["top", "--tasks", "5"]) else { return };
+            let results = &json["results"];
+            assert_eq!(results["tasks"], 5);
+            for (run, name) in results["runs"].as_array().unwrap().iter().zip(["alone", "control", "watched"]) {
+                assert_eq!(run["run"], name);
+                let round = &run["rounds"][0];
+                assert!(round["lateness_ns"]["count"].as_u64() > Some(100), "{run}");
+                assert_eq!(round["top_cpu_ns_per_s"].as_i64().is_some(), name == "watched", "{run}");
+            }
+            assert_eq!(json["limits"].as_array().map(Vec::len), Some(2));
+        });
+    }
+
     #[test]
     fn latency_sees_windows_begin() {
         on_cpus(|| {

@@ -9,3 +9,4 @@ mod common;
 mod machine;
 #[path = "real/mod.rs"]
 mod real;
+mod tmux;

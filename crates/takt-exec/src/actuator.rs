@@ -4,7 +4,8 @@
 //! The scheduler has an [`Actuator`], which neither blocks nor allocates, the supervisor [`Processes`], which may do both.
 
 use crate::life::Incarnation;
-use crate::report::{Error, TaskEnd};
+use crate::plan::TaskEnd;
+use crate::report::Error;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fmt::Debug;

@@ -37,7 +37,9 @@ mod waits;
 
 pub use control::{Answer, Command, Control, Done, Handle, Issuer, NewTerms, Order, Refusal, Target};
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
-pub use plan::{Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass};
+pub use plan::{
+    Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass, TaskEnd,
+};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
@@ -47,5 +49,5 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 }
 
 pub use reactions::COMMANDS_MAX;
-pub use report::{Ended, Error, Reacted, Report, TaskEnd};
+pub use report::{Ended, Error, Reacted, Report};
 pub use supervisor::{GRACE, run, run_controlled};

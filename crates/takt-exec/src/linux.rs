@@ -2,8 +2,8 @@
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::{Incarnation, SOURCE, completion_data};
-use crate::plan::{EventSource, Plan};
-use crate::report::{Attempt, Error, TaskEnd};
+use crate::plan::{EventSource, Plan, TaskEnd};
+use crate::report::{Attempt, Error};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::CString;

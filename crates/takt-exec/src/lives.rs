@@ -4,8 +4,8 @@
 use crate::actuator::{Groups, Processes, Times};
 use crate::levels::highest;
 use crate::life::{Incarnation, Life, Message, Request};
-use crate::plan::{Dispatch, Plan, Process};
-use crate::report::{Attempt, Error, TaskEnd};
+use crate::plan::{Dispatch, Plan, Process, TaskEnd};
+use crate::report::{Attempt, Error};
 use crate::requests::Requests;
 use rtrb::Producer;
 use std::collections::{HashMap, VecDeque};
@@ -98,6 +98,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) stopped_by: Option<TaskId>,
     /// Children that were reaped and were no process of a task, since the supervisor looked.
     pub(crate) strangers: Vec<(i32, TaskEnd)>,
+    /// The ends of processes of tasks, since the supervisor looked.
+    pub(crate) ends: Vec<(TaskId, TaskEnd)>,
     /// Messages that did not fit into the ring yet.
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
@@ -119,6 +121,7 @@ impl<P: Processes> Lives<P> {
             closing: false,
             stopped_by: None,
             strangers: Vec::new(),
+            ends: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
         }
@@ -358,6 +361,7 @@ impl<P: Processes> Lives<P> {
             let known = &mut self.tasks[task.index()];
             // One that is replaced was ended by Takt.
             if known.life != Life::Dying {
+                self.ends.push((task, end));
                 known.well = end == TaskEnd::Exited(0);
                 known.succeeded |= known.well;
                 known.failures += u64::from(!known.well);

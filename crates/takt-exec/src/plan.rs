@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
+use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
@@ -229,6 +230,25 @@ impl fmt::Display for Cause {
     }
 }
 
+/// How a task's process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskEnd {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal, not sent by Takt.
+    Signalled(i32),
+}
+
+/// `ended with status 3`.
+impl fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskEnd::Exited(code) => write!(f, "ended with status {code}"),
+            TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+        }
+    }
+}
+
 /// How the kernel schedules the process of a task. The executive neither freezes nor binds the process during the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelTask {
@@ -284,6 +304,21 @@ pub trait Observer {
     /// A step of the engine; these are what a replay needs.
     fn step(&mut self, now: Time, inputs: &[Input]) -> io::Result<()> {
         let _ = (now, inputs);
+        Ok(())
+    }
+    /// The step that follows handles a planned instant so late, unless it handles none. So many records have been lost by now.
+    fn late(&mut self, by: Option<Span>, lost: u64) -> io::Result<()> {
+        let _ = (by, lost);
+        Ok(())
+    }
+    /// A job has missed its deadline or has overrun. Only jobs of tasks with a reaction to that are found.
+    fn found(&mut self, task: TaskId, job: JobId, cause: Cause) -> io::Result<()> {
+        let _ = (task, job, cause);
+        Ok(())
+    }
+    /// A process of a task has ended by itself.
+    fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
+        let _ = (task, end);
         Ok(())
     }
     /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.

@@ -2,8 +2,8 @@
 //! the run, and counts. Signals are sent by the scheduler, which alone knows the present process of a task.
 
 use crate::causes::Found;
-use crate::plan::{Cause, Plan, Reaction};
-use crate::report::{Reacted, TaskEnd};
+use crate::plan::{Cause, Plan, Reaction, TaskEnd};
+use crate::report::Reacted;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The report of a run, and the errors of one that failed.
 
-use crate::plan::Cause;
+use crate::plan::{Cause, TaskEnd};
 use std::io;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
@@ -119,25 +119,6 @@ pub enum Ended {
     Reaction(TaskId, JobId, Cause),
     /// The process of this task ended, and `on_exit: stop` ended the run.
     Exit(TaskId),
-}
-
-/// How a task's process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskEnd {
-    /// By itself, with this status.
-    Exited(i32),
-    /// By this signal, not sent by Takt.
-    Signalled(i32),
-}
-
-/// `ended with status 3`.
-impl std::fmt::Display for TaskEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            TaskEnd::Exited(code) => write!(f, "ended with status {code}"),
-            TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
-        }
-    }
 }
 
 /// Counts of a task's reactions to a cause.

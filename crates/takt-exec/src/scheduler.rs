@@ -53,8 +53,8 @@ pub(crate) enum Item {
     Input(Input),
     /// A job that a reaction follows. `sent` says that its process has received a signal.
     Found { found: Found, sent: bool },
-    /// A step of the engine.
-    Step(Time),
+    /// A step of the engine. A planned instant was handled `late`. So many items have been lost by now, because the ring was full.
+    Step { at: Time, late: Option<Span>, lost: u64 },
     /// The end of the run: the last step.
     Close(Time),
 }
@@ -313,6 +313,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) unmute: Time,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,
+    /// The lateness of the planned instant whose step is next.
+    late: Option<Span>,
     /// Some jobs have a budget in CPU time.
     metered: bool,
     /// When the supervisor may be woken again for a reaction.
@@ -365,6 +367,7 @@ impl<A: Actuator> Scheduler<A> {
             refused: vec![None; n],
             unmute: Time::MAX,
             repeat: Time::MAX,
+            late: None,
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
@@ -745,6 +748,7 @@ impl<A: Actuator> Scheduler<A> {
                 break;
             }
             self.results.lateness.add(now - due);
+            self.late = Some(now - due);
             // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
             // Online policies have no grid to keep and always get the true instant.
@@ -885,7 +889,8 @@ impl<A: Actuator> Scheduler<A> {
         }
         let Setup { causes, engine, .. } = &mut self.setup;
         causes.after(engine, &self.sink.records);
-        self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
+        let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
+        self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
         self.react();
     }
 

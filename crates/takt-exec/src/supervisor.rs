@@ -332,6 +332,9 @@ impl Supervisor {
             self.lives.serve();
             self.lives.look();
             observer.drain(&mut outbox, &mut returned);
+            for (task, end) in std::mem::take(&mut self.lives.ends) {
+                observer.call(|o| o.exited(task, end));
+            }
             if lost.load(Ordering::Acquire) {
                 observer.has_lost();
             }
@@ -589,9 +592,15 @@ impl<'a> Watched<'a> {
         while let Ok(item) = outbox.pop() {
             match item {
                 Item::Record(record) => self.call(|o| o.record(&record)),
-                Item::Found { found, sent } => self.found.push((found, sent)),
+                Item::Found { found, sent } => {
+                    self.call(|o| o.found(found.task, found.job, found.cause));
+                    self.found.push((found, sent));
+                }
                 Item::Input(input) => self.inputs.push(input),
-                Item::Step(now) | Item::Close(now) => {
+                Item::Step { at: now, .. } | Item::Close(now) => {
+                    if let Item::Step { late, lost, .. } = item {
+                        self.call(|o| o.late(late, lost));
+                    }
                     let inputs = std::mem::take(&mut self.inputs);
                     self.call(|o| o.step(now, &inputs));
                     if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {

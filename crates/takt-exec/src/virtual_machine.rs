@@ -11,8 +11,8 @@ mod tests;
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::Incarnation;
-use crate::plan::{Dispatch, Plan};
-use crate::report::{Attempt, Error, TaskEnd};
+use crate::plan::{Dispatch, Plan, TaskEnd};
+use crate::report::{Attempt, Error};
 pub(crate) use faults::{Faults, Strike};
 use rustix::process::Signal;
 use std::cell::{RefCell, RefMut};

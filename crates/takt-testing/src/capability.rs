@@ -37,6 +37,8 @@ pub enum Capability {
     Compiler,
     /// `ffmpeg`.
     Ffmpeg,
+    /// `tmux`.
+    Tmux,
     /// `python3`.
     Python,
     /// Other users: root, and `setpriv` to become them.
@@ -53,7 +55,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 15] = [
+    pub const ALL: [Capability; 16] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -66,6 +68,7 @@ impl Capability {
         Capability::DevFull,
         Capability::Compiler,
         Capability::Ffmpeg,
+        Capability::Tmux,
         Capability::Python,
         Capability::Users,
         Capability::Calm,
@@ -87,6 +90,7 @@ impl Capability {
             Capability::DevFull => "dev-full",
             Capability::Compiler => "c-compiler",
             Capability::Ffmpeg => "ffmpeg",
+            Capability::Tmux => "tmux",
             Capability::Python => "python3",
             Capability::Users => "users",
             Capability::Calm => "calm",
@@ -123,6 +127,7 @@ impl Capability {
             Capability::DevFull => fs::metadata("/dev/full").is_ok(),
             Capability::Compiler => has_program("cc"),
             Capability::Ffmpeg => has_program("ffmpeg"),
+            Capability::Tmux => has_program("tmux"),
             Capability::Python => has_program("python3"),
             Capability::Users => may(SETUID) && has_program("setpriv"),
             Capability::Calm => false,

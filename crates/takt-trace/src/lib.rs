@@ -15,12 +15,14 @@ pub mod jobs;
 mod jsonl;
 pub mod kernel;
 pub mod kernel_check;
+pub mod live;
 mod names;
 mod out;
 mod perfetto;
 pub mod rounds;
 mod row;
 pub mod summary;
+mod table;
 pub mod timeline;
 mod trace;
 

@@ -1,11 +1,11 @@
 //! Counting what a trace holds, by the rules that the engine counts by but independently of its counters.
 
 use crate::Trace;
+use crate::table::Table;
 use crate::timeline::{Job, Timeline};
-use takt_core::model::Completion;
-use takt_core::record::{JobId, Outcome, RecordKind, StopReason};
+use takt_core::record::{Outcome, RecordKind, StopReason};
 use takt_core::stats::{Counts, Histogram};
-use takt_core::time::{Span, Time};
+use takt_core::time::Time;
 
 /// Counts of a whole trace.
 #[derive(Clone, Debug, Default)]
@@ -104,97 +104,6 @@ pub fn summarize(trace: &Trace) -> Summary {
     }
     summary.total = summary.tasks.iter().map(|task| task.counts).sum();
     summary
-}
-
-/// The jobs of a process of a window table: what one completion signal ends, over as many activations as that takes.
-struct Table {
-    signals: bool,
-    /// The release of the job that no signal has ended, and whether an activation of it was cut off.
-    open: Option<(Time, bool)>,
-    /// An activation is not over.
-    active: bool,
-    /// The first activation of that job that was dispatched: its signals carry this number.
-    at: Option<JobId>,
-    /// The process has ended. If it failed, it misses jobs, but has no activations.
-    gone: bool,
-}
-
-impl Table {
-    fn new(completion: Completion) -> Table {
-        Table {
-            signals: matches!(completion, Completion::Signal | Completion::Exit),
-            open: None,
-            active: false,
-            at: None,
-            gone: false,
-        }
-    }
-
-    fn open(&mut self, at: Time, counts: &mut Counts) {
-        if self.open.is_none() {
-            self.open = Some((at, false));
-            counts.released += 1;
-        }
-    }
-
-    /// Counts a record; returns the response time of a job that it completes.
-    fn record(&mut self, at: Time, what: &RecordKind, counts: &mut Counts) -> Option<Span> {
-        let mut complete = |open: &mut Option<(Time, bool)>| {
-            let (release, missed) = open.take()?;
-            counts.completed += 1;
-            counts.met += u64::from(!missed);
-            Some(at - release)
-        };
-        match *what {
-            RecordKind::Release { .. } => {
-                self.open(at, counts);
-                counts.activations += u64::from(!self.gone);
-                self.active = true;
-            }
-            RecordKind::Start { job, .. } => _ = self.at.get_or_insert(job),
-            RecordKind::LateSignal { job, .. } => {
-                self.signals = true;
-                // One that names another job is only counted.
-                self.at.take_if(|at| *at == job)?;
-                let done = complete(&mut self.open);
-                if self.active {
-                    self.open(at, counts);
-                }
-                return done;
-            }
-            RecordKind::Finish { outcome, .. } => {
-                self.active = false;
-                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
-                self.at = self.at.filter(|_| cut);
-                if outcome == Outcome::Completed {
-                    self.signals = true;
-                    return complete(&mut self.open);
-                }
-                counts.cut_off += u64::from(cut);
-                counts.overruns += u64::from(outcome == Outcome::Overrun);
-                let (release, missed) = self.open.take()?;
-                if outcome == Outcome::Exited {
-                    counts.released -= u64::from(!missed);
-                } else {
-                    counts.missed += u64::from(!missed);
-                    counts.aborted += u64::from(outcome == Outcome::Aborted);
-                    self.open = cut.then_some((release, true));
-                }
-            }
-            RecordKind::Exit { failed, .. } => {
-                (self.at, self.gone) = (None, true);
-                let (_, missed) = self.open.take()?;
-                if failed {
-                    counts.missed += u64::from(!missed);
-                    counts.aborted += 1;
-                } else {
-                    counts.released -= u64::from(!missed);
-                }
-            }
-            _ => {}
-        }
-        None
-    }
 }
 
 fn count(job: &Job, end: Time, counts: &mut Counts) {

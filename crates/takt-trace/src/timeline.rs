@@ -154,6 +154,12 @@ impl Policies {
         Policies { alternatives: header.alternatives.clone(), now }
     }
 
+    /// The policy of the whole system, as it is now.
+    #[must_use]
+    pub fn system(&self) -> &str {
+        &self.now[0].1
+    }
+
     /// Follows a [`RecordKind::Switch`]. Numbers that the header does not know become words.
     pub fn switch(&mut self, at: Time, domain: Option<u16>, to: u16) -> Switch {
         let to = self.alternatives.get(usize::from(to)).cloned().unwrap_or_else(|| format!("policy {to}"));

@@ -106,6 +106,10 @@ codes! {
         "An import leaves a part of the original out, or replaces it. Compare the result with the original.";
     PresetMismatch "preset-mismatch"
         "A task does not meet the assumptions of the `preset`. Change the task, or remove the preset.";
+    NoTerminal "no-terminal"
+        "A command that draws on the whole terminal has none. Start it in a terminal, or use the option that the message names.";
+    UnusableAddress "unusable-address"
+        "Metrics cannot be served at an address. Give a free loopback address, or the path of a Unix socket that can be made.";
     CpuOutside "cpu-outside"
         "A task, a window or a domain names a CPU outside its machine or domain. Correct the CPU, or enlarge the machine or domain.";
     CpuOverlap "cpu-overlap"

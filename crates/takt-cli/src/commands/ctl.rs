@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 Reply::Error(fault) if fault.code == OVER => break,
                 Reply::Error(fault) => return refused(&fault),
                 Reply::Status(status) => writeln!(out, "{}", serde_json::to_string(&status).unwrap_or_default())?,
-                Reply::Done(_) => {}
+                Reply::Done(_) | Reply::Figures(_) => {}
             }
             out.flush()?;
         }
@@ -114,6 +114,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             }
             _ => print(&mut out, &status)?,
         },
+        // No request of this command is answered so.
+        Reply::Figures(_) => {}
         Reply::Done(done) => match done.at_ns {
             Some(at) => writeln!(out, "{} at {}", done.result, Span::from_us(at / 1000))?,
             None => writeln!(out, "{}", done.result)?,

@@ -19,6 +19,7 @@ pub(crate) mod sets;
 pub(crate) mod sim;
 pub(crate) mod steps;
 pub(crate) mod sweep;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod verdicts;
 pub(crate) mod watch;

@@ -1,6 +1,9 @@
 //! `takt run`: a workload over real processes.
 
 mod causes;
+mod exposition;
+mod log;
+mod metrics;
 
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
@@ -14,10 +17,12 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
+use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
@@ -25,6 +30,7 @@ use takt_linux::rt::Class;
 use takt_linux::socket::ControlSocket;
 use takt_linux::{Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
+use takt_trace::live::{self, Live};
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
@@ -53,6 +59,12 @@ pub(crate) struct Args {
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
+    /// Serve metrics in the text format of Prometheus during the run, at `127.0.0.1:PORT` or `unix:PATH`
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
+    /// Write a line for each miss, overrun, end of a process and overload to standard error
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log: Option<log::LogFormat>,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -107,22 +119,35 @@ pub(crate) fn run(args: &Args) -> Outcome {
             (Some(control), Some(opened))
         }
     };
-    let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
+    let header = header::header(&workload, "run", length);
+    let live = Arc::new(Mutex::new(Live::new(&header)));
+    let log = args.log.map(|log::LogFormat::Json| {
+        let per_job = plan.processes.iter().map(|process| process.per_job).collect();
+        log::Log::new(header.labels(), per_job, Box::new(io::stderr()))
+    });
+    let mut recorder = Recorder::new(&args.output, header)?;
+    let metrics = |address: &String| metrics::Server::start(address, live.clone(), workload.machine());
+    let metrics = args.metrics.as_ref().map(metrics).transpose()?;
     let mut watch = Watch {
         recorder: &mut recorder,
         steps: &mut steps,
         length,
-        bar: Bar::new(args.output.for_people()),
+        bar: Bar::new(args.output.for_people() && log.is_none()),
         opened,
         server: None,
         uncontrolled: None,
+        live: live.clone(),
+        log,
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
     let uncontrolled = watch.uncontrolled.take();
+    let log = watch.log.take();
     // The socket goes before the summary is printed, which may wait for its reader.
     drop(watch);
     let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    finish(&live, log, &report);
+    drop(metrics);
     report.notes.extend(uncontrolled.map(|why| format!("`takt ctl` cannot reach this run: {why}")));
     let counts = report.counts.clone();
     let summary = Summary {
@@ -505,14 +530,52 @@ struct Watch<'a> {
     steps: &'a mut super::steps::Writer,
     length: Option<Span>,
     bar: Bar,
+    /// The figures of the run, which other threads read. The scheduler thread never takes this lock.
+    live: Arc<Mutex<Live>>,
+    log: Option<log::Log>,
+}
+
+impl Watch<'_> {
+    /// Tells the figures of the run something, and the log of the events in it.
+    fn watch(&mut self, tell: impl FnOnce(&mut Live, live::Listener<'_>)) {
+        let log = &mut self.log;
+        let mut listener = |event: &live::Event| {
+            if let Some(log) = log {
+                log.event(event);
+            }
+        };
+        tell(&mut locked(&self.live), &mut listener);
+    }
+}
+
+fn locked(live: &Mutex<Live>) -> MutexGuard<'_, Live> {
+    live.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The figures and the log at the end of a run.
+fn finish(live: &Mutex<Live>, log: Option<log::Log>, report: &Report) {
+    let end = Time::ZERO + report.length;
+    let mut log = log;
+    let mut listener = |event: &live::Event| {
+        if let Some(log) = &mut log {
+            log.event(event);
+        }
+    };
+    let mut live = locked(live);
+    live.lost(report.dropped);
+    live.finish(end, &mut listener);
+    if let Some(log) = log {
+        log.finish(end);
+    }
 }
 
 impl Observer for Watch<'_> {
     fn named(&mut self, run: &RunId) {
         let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
+        let live = self.live.clone();
         let started = ControlSocket::bind(run)
-            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule, path }));
+            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, live, schedule, path }));
         match started {
             Ok(server) => self.server = Some(server),
             Err(e) => self.uncontrolled = Some(e),
@@ -533,10 +596,14 @@ impl Observer for Watch<'_> {
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;
+        let start_unix_ns = (unix.as_nanos() as i64 - since.ns()) as u64;
+        if let Some(log) = &mut self.log {
+            log.begin(start_unix_ns);
+        }
         self.steps.begin();
         self.recorder.begin(true, |header| {
             header.start_monotonic_ns = Some(start.ns() as u64);
-            header.start_unix_ns = Some((unix.as_nanos() as i64 - since.ns()) as u64);
+            header.start_unix_ns = Some(start_unix_ns);
             for (task, pid) in header.tasks.iter_mut().zip(pids) {
                 task.pid = pid.map(|p| p as u32);
             }
@@ -545,16 +612,44 @@ impl Observer for Watch<'_> {
     }
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.recorder.record(record);
+        self.watch(|live, listener| live.record(record, listener));
+        Ok(())
+    }
+    fn late(&mut self, by: Option<Span>, lost: u64) -> io::Result<()> {
+        self.watch(|live, _| {
+            if let Some(by) = by {
+                live.late_by(by);
+            }
+            live.lost(lost);
+        });
+        Ok(())
+    }
+    fn found(&mut self, task: TaskId, job: JobId, cause: Cause) -> io::Result<()> {
+        if cause == Cause::Overrun {
+            self.watch(|live, listener| live.overran(task, job, listener));
+        }
+        Ok(())
+    }
+    fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
+        let at = locked(&self.live).now();
+        if let Some(log) = &mut self.log {
+            log.exited(at, task.index(), end);
+        }
         Ok(())
     }
     fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
         self.steps.step(now, inputs);
+        self.watch(|live, listener| live.advance(now, listener));
         Ok(())
     }
     fn tick(&mut self, now: Time) -> io::Result<()> {
         self.recorder.flush();
         self.steps.flush();
         self.bar.show(now, self.length);
+        self.watch(|live, listener| live.tick(now, listener));
+        if let Some(log) = &mut self.log {
+            log.tick(now);
+        }
         Ok(())
     }
     /// A file that cannot be written any more ends the run. It is named when it is closed.

@@ -316,7 +316,7 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
     Ok(if agree { Verdict::Done } else { Verdict::No })
 }
 
-fn read(path: &Path) -> Result<Trace, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Trace, Failure> {
     let hint = "give a trace that `takt sim` or `takt run` wrote as .jsonl or .csv";
     let format = Format::from_path(path).ok_or_else(|| {
         Failure::input(Code::WrongFormat, format!("the ending of `{}` names no trace format", path.display()), hint)

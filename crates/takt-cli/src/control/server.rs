@@ -10,15 +10,16 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::time::{Span, Time};
 use takt_exec::{Answer, Command, Handle, Issuer, NewTerms, Order, Refusal, Target};
 use takt_linux::socket::{self, ControlSocket, Peer};
+use takt_trace::live::Live;
 
 /// The most connections at one time.
 const CLIENTS_MAX: usize = 16;
@@ -49,6 +50,8 @@ pub(crate) struct Service {
     pub(crate) about: About,
     pub(crate) run: Handle,
     pub(crate) load: Loader,
+    /// The figures for `takt top`.
+    pub(crate) live: Arc<Mutex<Live>>,
     /// The thread keeps off these CPUs where there are others.
     pub(crate) schedule: CpuSet,
     /// The workload, which SIGHUP reads again.
@@ -105,6 +108,8 @@ struct Client {
     asked: bool,
     /// The interval between statuses, and when the next is due.
     watch: Option<(Duration, Instant)>,
+    /// It gets the figures of `takt top`, and no statuses.
+    figures: bool,
     /// The last time that a line began, or that it took bytes.
     active: Instant,
     /// It is to be closed when its output is written.
@@ -204,6 +209,7 @@ impl State {
                 output: VecDeque::new(),
                 asked: false,
                 watch: None,
+                figures: false,
                 active: Instant::now(),
                 closing: false,
             });
@@ -262,7 +268,8 @@ impl State {
                 let command = command(&request, &self.service.load)?;
                 Ok((request, command))
             }) {
-                Ok((Request::Watch { interval_ms }, _)) => {
+                Ok((request @ (Request::Watch { interval_ms } | Request::Top { interval_ms }), _)) => {
+                    client.figures = matches!(request, Request::Top { .. });
                     client.watch = Some((Duration::from_millis(interval_ms), now));
                     client.input.clear();
                 }
@@ -277,7 +284,10 @@ impl State {
             && now >= due
         {
             // A client that has not taken the last status gets no other before.
-            if !client.asked && client.output.is_empty() {
+            if client.figures && client.output.is_empty() {
+                let figures = self.service.live.lock().unwrap_or_else(|e| e.into_inner()).snapshot();
+                client.say(&Reply::Figures(Box::new(figures)));
+            } else if !client.figures && !client.asked && client.output.is_empty() {
                 client.asked = true;
                 send(&self.service.run, client, "watch".into(), Command::Status, &self.answers, &self.wake);
             }
@@ -403,7 +413,7 @@ fn report(reply: &Reply) {
     let text = match reply {
         Reply::Error(fault) => format!("SIGHUP: nothing has changed: {}\nhint: {}", fault.message, fault.hint),
         Reply::Done(done) => format!("SIGHUP: {}", done.result),
-        Reply::Status(_) => return,
+        Reply::Status(_) | Reply::Figures(_) => return,
     };
     if takt_exec::is_writable(io::stderr()) {
         let text: String = text.lines().map(|line| format!("{}\n", crate::report::visible(line))).collect();
@@ -462,7 +472,7 @@ fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
 /// The command of a request.
 fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
     Ok(match request {
-        Request::Status {} | Request::Watch { .. } => Command::Status,
+        Request::Status {} | Request::Watch { .. } | Request::Top { .. } => Command::Status,
         Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
         Request::Policy { domain, policy } => {
             let to = takt_workload::policy_from_text(policy)

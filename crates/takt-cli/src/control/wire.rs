@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use takt_core::stats::Histogram;
 use takt_core::time::{Span, Time};
+use takt_trace::live::Snapshot;
 
 /// Version of the lines.
 pub(crate) const VERSION: u64 = 1;
@@ -22,6 +23,8 @@ pub(crate) enum Request {
     Status {},
     /// A status each so many milliseconds, until the client closes the connection.
     Watch { interval_ms: u64 },
+    /// The figures of `takt top` each so many milliseconds, until the client closes the connection.
+    Top { interval_ms: u64 },
     /// Other terms of a task, as text: `{"period": "5ms"}`.
     Set { task: String, terms: Vec<(String, String)> },
     /// Another policy.
@@ -50,6 +53,7 @@ impl Request {
         match self {
             Request::Status {} => "status".into(),
             Request::Watch { interval_ms } => format!("watch --interval {interval_ms}ms"),
+            Request::Top { interval_ms } => format!("top --interval {interval_ms}ms"),
             Request::Set { task, terms } => {
                 let terms: Vec<String> = terms.iter().map(|(term, value)| format!("{task}.{term}={value}")).collect();
                 format!("set {}", terms.join(" "))
@@ -91,7 +95,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request, Fault> {
         None => return Err(wrong(format!("the request has no `{KEY}`"), format)),
     }
     let request: Request = serde_json::from_value(value).map_err(|e| wrong(e.to_string(), format))?;
-    if let Request::Watch { interval_ms } = request
+    if let Request::Watch { interval_ms } | Request::Top { interval_ms } = request
         && !INTERVAL_MS.contains(&interval_ms)
     {
         let hint = format!("choose from {} to {} milliseconds", INTERVAL_MS.start(), INTERVAL_MS.end());
@@ -120,6 +124,7 @@ pub(crate) const OVER: &str = "over";
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
     Status(Box<Status>),
+    Figures(Box<Snapshot>),
     Done(Done),
     Error(Fault),
 }
@@ -337,6 +342,7 @@ mod tests {
         vec![
             Request::Status {},
             Request::Watch { interval_ms: 10 },
+            Request::Top { interval_ms: 60_000 },
             Request::Set { task: task(), terms: vec![("period".into(), "5ms".into()), ("share".into(), "0.5".into())] },
             Request::Policy { domain: None, policy: "edf".into() },
             Request::Policy { domain: Some(task()), policy: "rr:quantum=2ms".into() },

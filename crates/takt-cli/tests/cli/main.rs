@@ -17,3 +17,6 @@ mod machine;
 mod placement;
 mod summary;
 mod sweep;
+#[path = "../tmux/mod.rs"]
+mod tmux;
+mod top;

@@ -1,6 +1,6 @@
 //! What goes wrong on a virtual machine, by a seed.
 
-use crate::report::TaskEnd;
+use crate::plan::TaskEnd;
 use std::collections::VecDeque;
 use takt_core::model::TaskId;
 use takt_core::rng;

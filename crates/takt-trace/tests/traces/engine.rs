@@ -13,6 +13,7 @@ use takt_core::scenario::Scenario;
 use takt_core::stats::{Counts, Responses};
 use takt_core::time::{Span, Time};
 use takt_trace::check::check;
+use takt_trace::live::{EventKind, Live};
 use takt_trace::summary::summarize;
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
 
@@ -99,6 +100,42 @@ fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
     Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }
 }
 
+/// Checks the figures of a trace record by record, and at its end against its summary.
+fn watch(trace: &Trace) {
+    let (mut live, mut events) = (Live::new(&trace.header), Vec::new());
+    for record in &trace.records {
+        live.record(record, &mut |event| events.push(*event));
+        let (status, tasks) = (live.snapshot(), trace.header.tasks.len());
+        assert_eq!(status.tasks.len(), tasks);
+        for task in &status.tasks {
+            assert!(task.met + task.missed <= task.released && task.completed <= task.released, "{task:?}");
+            assert!(task.utilisation_ppm.is_some_and(|ppm| ppm <= 1_000_000), "{task:?}");
+        }
+    }
+    let footer = trace.footer.expect("a whole trace");
+    live.finish(footer.end, &mut |event| events.push(*event));
+    let summary = summarize(trace);
+    let counted: Vec<Counts> = live.counts().collect();
+    let summed: Vec<Counts> = summary.tasks.iter().map(|task| task.counts).collect();
+    assert_eq!(counted, summed, "{trace:#?}");
+    for (own, its) in live.responses().zip(&summary.tasks) {
+        let figures =
+            |spans: &takt_core::stats::Histogram| (spans.count(), spans.min(), spans.quantile(990), spans.mean());
+        assert_eq!(figures(own.histogram()), figures(&its.responses));
+        assert_eq!(own.cumulative().last().map(|(_, count)| count), Some(its.responses.count()));
+    }
+    assert_eq!((live.context_switches(), live.windows_lost()), (summary.context_switches, summary.windows_lost));
+    // Each missed job is an event, but for those of processes that have not shown yet that they signal.
+    let misses = events.iter().filter(|event| matches!(event.kind, EventKind::Miss(_))).count() as u64;
+    if trace.header.tasks.iter().all(|task| matches!(task.completion, None | Some(Completion::Signal))) {
+        assert_eq!(misses, summary.total.missed);
+    }
+    assert!(misses <= summary.total.missed);
+    let begun = events.iter().filter(|event| event.kind == EventKind::OverloadBegin).count() as u64;
+    assert_eq!((begun, begun > 0), (live.overloads(), misses > 0));
+    assert!(events.is_sorted_by_key(|event| event.at), "{events:?}");
+}
+
 /// A trace does not say what jobs are worth.
 fn without_utility(counts: Counts) -> Counts {
     Counts { utility: 0, utility_total: 0, ..counts }
@@ -108,6 +145,7 @@ fn agree(system: &System, acts: &[(Time, TaskId, Act)], end: Time) {
     let (engine, trace, responses) = run(system, acts, end);
     let findings: Vec<String> = check(&trace, Some(system), Span::ZERO).iter().map(ToString::to_string).collect();
     assert_eq!(findings, [""; 0], "{system:#?}");
+    watch(&trace);
     let summary = summarize(&trace);
     for (i, task) in summary.tasks.iter().enumerate() {
         let counts = engine.counts(TaskId(i as u32));
@@ -275,6 +313,7 @@ fn locks_handlers_and_rounds_keep_the_rules() {
         let trace = traced(&system, records, Time::ZERO + Span::from_us(end));
         let findings: Vec<String> = check(&trace, Some(&system), Span::ZERO).iter().map(ToString::to_string).collect();
         prop_assert_eq!(findings, [""; 0]);
+        watch(&trace);
         let summary = summarize(&trace);
         prop_assert_eq!(summary.total, without_utility(engine.totals()));
         prop_assert_eq!(summary.deadlocks, engine.deadlocks());

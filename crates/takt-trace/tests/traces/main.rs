@@ -5,5 +5,6 @@ mod counting;
 mod engine;
 mod formats;
 mod gantt;
+mod live;
 mod rules;
 mod tracking;

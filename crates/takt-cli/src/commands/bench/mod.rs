@@ -19,6 +19,7 @@ mod overhead;
 mod overload;
 mod simulate;
 mod startup;
+mod top;
 
 use crate::outcome::Outcome;
 
@@ -38,6 +39,7 @@ enum Bench {
     Overhead(overhead::Args),
     Calls(calls::Args),
     Startup(startup::Args),
+    Top(top::Args),
     Misses(misses::Args),
     Classes(classes::Args),
     Overload(overload::Args),
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
+        Bench::Top(args) => top::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Classes(args) => classes::run(args),
         Bench::Overload(args) => overload::run(args),
