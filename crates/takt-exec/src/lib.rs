@@ -23,6 +23,7 @@ mod requests;
 mod rings;
 mod scheduler;
 mod segments;
+mod service;
 mod sources;
 mod supervisor;
 mod sync;

@@ -20,7 +20,7 @@ use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::{
     Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, Tracepoints, Unavailable, disturbance,
-    protocol, timer,
+    protocol, service, timer,
 };
 
 /// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
@@ -285,6 +285,8 @@ impl Children {
             let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display()))?;
         }
+        // The service manager takes messages of processes for those of Takt.
+        service::VARIABLES.into_iter().for_each(|name| spec.remove_env(name));
         let channel = protocol::Channel::new(process.init)?;
         if process.signals {
             channel.register_completion(&self.epoll, completion_data(task, incarnation))?;
@@ -303,12 +305,13 @@ impl Children {
                 spec.pass_fds.push((file.as_fd(), file.as_raw_fd()));
             }
             // One that signalled all the same would wait to be resumed.
-            _ => [protocol::VARIABLE, takt_abi::VARIABLE, takt_abi::RESOURCES].iter().for_each(|name| {
-                let variable = format!("{name}=");
-                spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
-            }),
+            _ => {
+                [protocol::VARIABLE, takt_abi::VARIABLE, takt_abi::RESOURCES]
+                    .iter()
+                    .for_each(|name| spec.remove_env(name));
+            }
         }
-        spec.env.retain(|entry| !entry.to_bytes().starts_with(b"TAKT_EVENT="));
+        spec.remove_env("TAKT_EVENT");
         if let Some(descriptor) = self.sources[index].as_ref().and_then(Source::for_program) {
             spec.set_env("TAKT_EVENT", &descriptor.as_raw_fd().to_string())?;
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));

@@ -5,12 +5,14 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
+use takt_linux::service::ServiceManager;
 use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
 
@@ -52,6 +54,8 @@ pub struct Plan {
     pub exec_limit: u32,
     /// Whether the processes' standard output goes to standard error.
     pub output_to_stderr: bool,
+    /// The service manager that started this process, which learns when the schedule begins and ends and that the scheduler lives.
+    pub manager: Option<Arc<ServiceManager>>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }

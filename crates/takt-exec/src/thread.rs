@@ -6,6 +6,7 @@ use crate::life::{SOURCE, completion_of};
 use crate::linux::Acts;
 use crate::plan::{Hooks, SchedulerClass};
 use crate::scheduler::{BATCH, Heard, Outcome, Scheduler, Setup, Waiting};
+use crate::service::Heartbeat;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -35,6 +36,8 @@ pub(crate) struct Frame {
     pub(crate) over: Arc<AtomicBool>,
     /// Wakes the supervisor at the end.
     pub(crate) wake: OwnedFd,
+    /// The sign that this thread makes progress.
+    pub(crate) heart: Heartbeat,
 }
 
 /// The body of the thread. Its descriptors and rings are ready; it takes its scheduling class, fixes time zero and runs until the
@@ -50,8 +53,17 @@ pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'st
     if let Some(timer) = &timer {
         epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
-    let mut waiter =
-        Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0, observed, looked: 0 };
+    let mut waiter = Waiter {
+        epoll: &frame.epoll,
+        heart: &frame.heart,
+        timer,
+        start: Span::ZERO,
+        armed: None,
+        events,
+        next: 0,
+        observed,
+        looked: 0,
+    };
     let start = scheduler.begin();
     waiter.start = start;
     frame.start.store(start.ns() as u64, Ordering::Release);
@@ -89,6 +101,7 @@ fn take_class(frame: &Frame) -> &'static str {
 
 struct Waiter<'a> {
     epoll: &'a OwnedFd,
+    heart: &'a Heartbeat,
     timer: Option<Timer>,
     start: Span,
     /// What the timer descriptor is set to.
@@ -104,6 +117,7 @@ struct Waiter<'a> {
 
 impl Waiting<Acts> for Waiter<'_> {
     fn wait(&mut self, scheduler: &Scheduler<Acts>) -> io::Result<()> {
+        self.heart.beat();
         loop {
             match self.sleep(scheduler) {
                 Err(Errno::INTR) => {}

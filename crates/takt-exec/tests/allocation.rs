@@ -295,6 +295,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         mechanism,
         exec_limit: 10,
         output_to_stderr: true,
+        manager: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

@@ -32,6 +32,7 @@ pub mod memory;
 pub mod probe;
 pub mod protocol;
 pub mod rt;
+pub mod service;
 pub mod timer;
 pub mod watcher;
 

@@ -89,6 +89,11 @@ impl SpawnSpec<'_> {
         set(&mut self.env, name, value)
     }
 
+    /// Removes an environment variable.
+    pub fn remove_env(&mut self, name: &str) {
+        self.env.retain(|entry| !is_variable(entry, name));
+    }
+
     /// The environment with the marks of the run.
     pub(crate) fn marked_env(&self, run: &str, group: &str) -> io::Result<Vec<CString>> {
         let mut env = self.env.clone();
@@ -127,8 +132,11 @@ impl SpawnSpec<'_> {
 }
 
 fn set(env: &mut Vec<CString>, name: &str, value: &str) -> io::Result<()> {
-    let is_name = |entry: &CStr| entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|r| r.starts_with(b"="));
-    env.retain(|entry| !is_name(entry));
+    env.retain(|entry| !is_variable(entry, name));
     env.push(CString::new(format!("{name}={value}"))?);
     Ok(())
+}
+
+fn is_variable(entry: &CStr, name: &str) -> bool {
+    entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }

@@ -27,6 +27,9 @@ pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
     let arguments = [SUBCOMMAND.to_string(), run.pid().to_string(), run.to_string(), on_crash.to_string()];
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    for name in crate::service::VARIABLES {
+        command.env_remove(name);
+    }
     // Not in the foreground group of the terminal, whose signals it must survive from its first instruction on.
     let status = rustix::io::retry_on_intr(|| Ok(command.process_group(0).status()))??;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("the watcher did not start: {status}"))) }

@@ -12,6 +12,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::Arc;
 use std::time::Duration;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
@@ -19,6 +20,7 @@ use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
+use takt_linux::service::ServiceManager;
 use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
@@ -216,9 +218,19 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         mechanism: args.mechanism.choice(),
         exec_limit: workload.settings.exec_limit,
         output_to_stderr: !args.output.for_people(),
+        manager: manager()?,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// The service manager that started this program, if any.
+fn manager() -> Result<Option<Arc<ServiceManager>>, Failure> {
+    let found = ServiceManager::from_env().map_err(|e| {
+        let hint = "under systemd, write `Type=notify` into the unit; elsewhere, `env -u NOTIFY_SOCKET takt run …`";
+        Failure::machine(Code::SystemError, format!("the service manager cannot be reached: {e}"), hint)
+    })?;
+    Ok(found.map(Arc::new))
 }
 
 /// The reaction of a run; `log` is none.

@@ -78,6 +78,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         mechanism: Choice::Signal,
         exec_limit: 10,
         output_to_stderr: false,
+        manager: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)
