@@ -13,6 +13,7 @@ mod binder;
 mod commands;
 mod control;
 mod cpu_lock;
+mod delegated;
 mod freezer;
 mod group;
 mod job_end;

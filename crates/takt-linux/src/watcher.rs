@@ -35,6 +35,13 @@ pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("the watcher did not start: {status}"))) }
 }
 
+/// Whether this process is the watcher of a run.
+pub(crate) fn watches(pid: i32, run: &RunId) -> bool {
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
+    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.nth(1) == Some(run.to_string().as_bytes())
+}
+
 /// The body of the hidden subcommand. It ends this process: with 0 in the caller's sight as soon as the watching,
 /// which a child does, has begun.
 ///
