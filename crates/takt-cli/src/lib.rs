@@ -10,6 +10,7 @@ mod header;
 mod input;
 mod outcome;
 mod parallel;
+mod processes;
 mod progress;
 mod report;
 

@@ -32,7 +32,10 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass};
+pub use plan::{
+    Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,
+    SchedulerClass,
+};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

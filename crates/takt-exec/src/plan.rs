@@ -13,7 +13,7 @@ use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
-use takt_linux::{Choice, JobEnd, Signal};
+use takt_linux::{Choice, Identity, JobEnd, Limit, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -168,14 +168,48 @@ pub struct Process {
     pub on_overrun: Option<Reaction>,
     /// The signal by which it learns that its job was aborted.
     pub abort_signal: Option<Signal>,
-    /// File that its standard output is appended to.
-    pub output: Option<PathBuf>,
+    /// Where its standard output goes.
+    pub output: Output,
+    /// How it differs from the process of Takt.
+    pub settings: ProcessSettings,
     /// The source of its events outside the schedule ([`takt_core::model::Arrival::Event`]).
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
     /// For a task that the kernel schedules. It has an imaginary CPU of the system for itself.
     pub kernel: Option<KernelTask>,
+}
+
+/// Where the standard output of a process goes.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Where that of Takt goes.
+    #[default]
+    Inherit,
+    /// Nowhere.
+    Null,
+    /// Into a file, which Takt opens before the first process starts, with its own rights.
+    File {
+        /// Relative to the directory of the processes.
+        path: PathBuf,
+        /// Whether it is emptied when it is opened.
+        truncate: bool,
+    },
+}
+
+/// How a process differs from the process of Takt.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ProcessSettings {
+    /// Its user and groups.
+    pub identity: Option<Identity>,
+    /// Variables of its environment; `None` removes one.
+    pub env: Vec<(String, Option<String>)>,
+    /// Its directory, in place of that of all processes.
+    pub cwd: Option<PathBuf>,
+    /// The bits that its new files lack.
+    pub umask: Option<u32>,
+    /// Its limits.
+    pub limits: Vec<Limit>,
 }
 
 impl Process {

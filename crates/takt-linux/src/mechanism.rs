@@ -10,6 +10,7 @@ use crate::control;
 use crate::delegated::Delegated;
 use crate::freezer::{self, Freezer};
 use crate::group::{Group, Member, PartitionHandle, Tree, Unavailable};
+use crate::identity::Limit;
 use crate::layout::Layout;
 use crate::rt;
 use crate::run_id::{RunId, stat};
@@ -403,6 +404,9 @@ impl Mechanism {
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let gate = self.freezer.gate()?;
         let hold = self.freezer.hold(gate.as_ref());
+        // First the soft limit of open files that Takt has raised for itself.
+        let nofile = self.nofile.map(|l| Limit { resource: Resource::Nofile, soft: l.current, hard: l.maximum });
+        let limits: Vec<Limit> = nofile.into_iter().chain(spec.limits.iter().copied()).collect();
         let child = sys::Child {
             programs: &programs,
             argv: &spec.argv,
@@ -414,7 +418,9 @@ impl Mechanism {
                 spec.stderr.fd(stderr.as_fd(), self.null.as_fd()),
             ],
             pass: &spec.pass_fds,
-            nofile: self.nofile.as_ref().map(|l| (l.current.unwrap_or(u64::MAX), l.maximum.unwrap_or(u64::MAX))),
+            limits: &limits,
+            umask: spec.umask,
+            identity: spec.identity.as_ref().filter(|identity| !identity.is_own()),
             hold,
         };
         let place = self.unified.as_ref().map(|tree| tree.group(group));

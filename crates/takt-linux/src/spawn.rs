@@ -1,5 +1,6 @@
 //! What is to be started, made ready before the fork.
 
+use crate::identity::{Identity, Limit};
 use crate::rt::Class;
 use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE};
 use std::ffi::{CStr, CString, OsStr};
@@ -49,6 +50,12 @@ pub struct SpawnSpec<'a> {
     pub class: Class,
     /// CPUs the process is restricted to, in addition to its partition's.
     pub cpus: Option<CpuSet>,
+    /// Its user and groups; Takt's own without. Directory and output are opened before the change.
+    pub identity: Option<Identity>,
+    /// The bits that its new files lack; Takt's own without.
+    pub umask: Option<u32>,
+    /// Its limits; Takt's own without.
+    pub limits: Vec<Limit>,
 }
 
 impl SpawnSpec<'_> {
@@ -78,6 +85,9 @@ impl SpawnSpec<'_> {
             pass_fds: Vec::new(),
             class: Class::Other,
             cpus: None,
+            identity: None,
+            umask: None,
+            limits: Vec::new(),
         })
     }
 
@@ -87,6 +97,13 @@ impl SpawnSpec<'_> {
     /// When it holds a zero byte.
     pub fn set_env(&mut self, name: &str, value: &str) -> io::Result<()> {
         set(&mut self.env, name, value)
+    }
+
+    /// The value of an environment variable; one that is no text counts as absent.
+    #[must_use]
+    pub fn get_env(&self, name: &str) -> Option<String> {
+        let entry = self.env.iter().find(|entry| is_variable(entry, name))?;
+        Some(entry.to_str().ok()?[name.len() + 1..].to_owned())
     }
 
     /// Removes an environment variable.

@@ -9,6 +9,7 @@ use crate::files;
 use crate::header;
 use crate::input::{Input, duration, ignored};
 use crate::outcome::{Outcome, Verdict};
+use crate::processes;
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -159,7 +160,8 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
             on_overrun: task.on_overrun.as_deref().and_then(reaction),
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
-            output: task.output.clone(),
+            output: processes::output(workload, id),
+            settings: processes::settings(workload, id)?,
             segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
             event: task.event.as_deref().and_then(|source| {
                 Some(match source {
