@@ -15,4 +15,5 @@ mod reactions;
 mod replay;
 mod scale;
 mod security;
+mod service;
 mod unmodified;
