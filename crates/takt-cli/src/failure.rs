@@ -75,6 +75,11 @@ impl Failure {
         }
     }
 
+    /// The text for somebody who is not at this terminal.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(crate) fn report(&self) -> ExitCode {
         if !self.text.is_empty() {
             // Nothing is left to do if even this cannot be said.

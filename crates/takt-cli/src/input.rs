@@ -12,7 +12,7 @@ use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Input {
     /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form; `-` is standard input
     pub(crate) file: PathBuf,
@@ -47,6 +47,25 @@ fn copies(text: &str) -> Result<(String, usize), String> {
 /// An engine of this system, whose policies are those that the program knows.
 pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
     Engine::with_registry(system, takt_workload::registry().clone())
+}
+
+/// All policies that the program knows, with default settings, for each part of the system: they may take over.
+pub(crate) fn takeovers(system: &System) -> Vec<PolicySpec> {
+    if !system.windows.is_empty() {
+        return Vec::new();
+    }
+    let mut placements: Vec<Placement> = system.domains.iter().map(|domain| domain.policy.placement).collect();
+    if placements.is_empty() {
+        placements.push(system.policy.placement);
+    }
+    placements.dedup();
+    let registry = takt_workload::registry();
+    let specs = registry.names().filter_map(|(prefix, name)| registry.spec(&format!("{prefix}{name}")));
+    let specs: Vec<PolicySpec> = specs.filter(|spec| spec.scope != Scope::Table).collect();
+    placements
+        .into_iter()
+        .flat_map(|placement| specs.iter().map(move |spec| PolicySpec { placement, ..*spec }))
+        .collect()
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {

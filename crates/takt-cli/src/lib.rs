@@ -4,6 +4,7 @@
 
 mod clock;
 mod commands;
+mod control;
 mod failure;
 mod files;
 mod header;
@@ -36,6 +37,7 @@ enum Command {
     Import(commands::import::Args),
     Sim(commands::sim::Args),
     Run(commands::run::Args),
+    Ctl(commands::ctl::Args),
     Policies(commands::policies::Args),
     Doctor(commands::doctor::Args),
     Analyze(commands::analyze::Args),
@@ -78,6 +80,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Import(args) => commands::import::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Ctl(args) => commands::ctl::run(&args),
         Command::Policies(args) => commands::policies::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
@@ -111,6 +114,7 @@ pub fn fuzz_replay(workload: &str, record: &[u8]) {
         let Ok(reader) = Reader::of(std::path::Path::new("fuzz.steps"), input) else { continue };
         let Ok(replay) = reader.read(&workload, what_if) else { continue };
         let mut engine = input::engine(workload.system.clone()).expect("the reader has built its policy");
+        engine.add_alternatives(replay.policies.iter().copied());
         takt_sim::replay(&mut engine, &replay.steps, &mut ());
     }
 }

@@ -10,12 +10,15 @@
 
 mod actuator;
 mod causes;
+mod change;
+mod control;
 mod floods;
 mod levels;
 mod life;
 mod linux;
 mod lives;
 mod meter;
+mod mirror;
 mod plan;
 mod reactions;
 mod report;
@@ -32,6 +35,8 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
+pub use control::{Answer, Command, Control, Done, Handle, Issuer, NewTerms, Order, Refusal, Target};
+pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{
     Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,
     SchedulerClass,
@@ -46,4 +51,4 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 
 pub use reactions::COMMANDS_MAX;
 pub use report::{Ended, Error, Reacted, Report, TaskEnd};
-pub use supervisor::run;
+pub use supervisor::{GRACE, run, run_controlled};

@@ -6,6 +6,7 @@
 
 #[cfg(doc)]
 use crate::actuator::Actuator;
+use crate::change::Change;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
 
@@ -82,6 +83,8 @@ pub(crate) enum Message<R> {
     Resume { task: TaskId, incarnation: Incarnation, resume: R },
     /// Whether the process has several threads or processes. Without `several` it has run, and may be dispatched by priority.
     Threads { task: TaskId, incarnation: Incarnation, several: bool },
+    /// Inputs from outside, for one step.
+    Change { change: Box<Change> },
     /// End the run.
     Stop,
 }

@@ -281,12 +281,18 @@ impl<P: Processes> Lives<P> {
         }
     }
 
+    /// The schedule is over: what processes do from now on is not counted.
+    pub(crate) fn settle(&mut self) {
+        if !std::mem::replace(&mut self.closing, true) {
+            for (pid, task) in self.tasks_by_pid.clone() {
+                self.add_times(task, pid);
+            }
+        }
+    }
+
     /// The run ends: all processes are killed and all groups removed.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        for (pid, task) in self.tasks_by_pid.clone() {
-            self.add_times(task, pid);
-        }
-        self.closing = true;
+        self.settle();
         let destroyed = self.processes.destroy();
         self.reap();
         destroyed

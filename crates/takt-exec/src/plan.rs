@@ -1,5 +1,6 @@
 //! What the executive is asked to run, and who watches.
 
+use crate::control::Issuer;
 use crate::levels::highest;
 use std::fmt;
 use std::io;
@@ -13,7 +14,7 @@ use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
-use takt_linux::{Choice, Identity, JobEnd, Limit, Signal};
+use takt_linux::{Choice, Identity, JobEnd, Limit, RunId, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -288,6 +289,15 @@ impl fmt::Display for EventSource {
 
 /// Watches a run from the supervisor's thread; never from the scheduler's.
 pub trait Observer {
+    /// The run has a name, and its watcher watches.
+    fn named(&mut self, run: &RunId) {
+        let _ = run;
+    }
+    /// A change from outside was made in the step of this instant.
+    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        let _ = (at, by, command);
+        Ok(())
+    }
     /// The processes exist and the schedule starts at `start` on the monotonic clock, with these process ids by task.
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let _ = (start, pids);
@@ -299,6 +309,10 @@ pub trait Observer {
     fn step(&mut self, now: Time, inputs: &[Input]) -> io::Result<()> {
         let _ = (now, inputs);
         Ok(())
+    }
+    /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.
+    fn hangs_up(&mut self) -> bool {
+        false
     }
     /// Whether the run is to end now, as after a signal. Asked some twenty times a second.
     fn ends_run(&self) -> bool {

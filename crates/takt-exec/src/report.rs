@@ -101,6 +101,8 @@ pub enum Ended {
     AllExited,
     /// A signal asked for it.
     Signal,
+    /// A command asked for it ([`Command::Stop`](crate::Command::Stop)).
+    Command,
     /// The observer asked for it ([`Observer::ends_run`](crate::Observer::ends_run)).
     Observer,
     /// A job of this task missed its deadline or overran, and the task's reaction ended the run.

@@ -4,10 +4,12 @@
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::causes::{Causes, Found};
+use crate::change::Change;
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::Meter;
+use crate::mirror::changes_terms;
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
@@ -16,6 +18,7 @@ use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use takt_abi::{Kind, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Answer, Command, Ending, Engine, Input};
@@ -177,6 +180,10 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) replaceable: Vec<TaskId>,
     pub(crate) inbox: Consumer<Message<A::Resume>>,
     pub(crate) outbox: Producer<Item>,
+    /// Changes go back through this, after the items of their step. There is one at a time, so it is never full.
+    pub(crate) returned: Producer<Box<Change>>,
+    /// An item did not fit into the outbox.
+    pub(crate) lost: Arc<AtomicBool>,
     pub(crate) requests: Arc<Requests>,
     /// See [`Plan::changes`].
     pub(crate) changes: Vec<(Time, Input)>,
@@ -291,6 +298,12 @@ pub(crate) struct Scheduler<A: Actuator> {
     next_call: Time,
     /// A message has asked for the end.
     stop: bool,
+    /// A change that the next step takes.
+    change: Option<Box<Change>>,
+    /// How many inputs may have changed the terms of a task.
+    terms: u64,
+    /// The engine has taken its first step.
+    stepped: bool,
     results: Results,
 }
 
@@ -329,6 +342,9 @@ impl<A: Actuator> Scheduler<A> {
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
+            change: None,
+            terms: 0,
+            stepped: false,
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -653,6 +669,7 @@ impl<A: Actuator> Scheduler<A> {
                         self.threads(task, several);
                     }
                 }
+                Message::Change { change } => self.change = Some(change),
                 Message::Stop => self.stop = true,
             }
         }
@@ -709,14 +726,21 @@ impl<A: Actuator> Scheduler<A> {
             self.step(at.max(self.setup.engine.now()));
         }
         // Before the start nothing is decided; what comes then waits for the first instant.
-        if !last && now >= Time::ZERO && !(self.inputs.is_empty() && self.asking.is_empty()) {
+        let idle = self.inputs.is_empty() && self.asking.is_empty() && self.change.is_none();
+        if !last && now >= Time::ZERO && !idle {
             self.step(now.max(self.setup.engine.now()));
         }
     }
 
     fn step(&mut self, at: Time) {
         self.measure();
+        let change = self.take_change(at);
         self.step_once(at);
+        self.stepped = true;
+        if let Some(change) = change {
+            let _ = self.setup.returned.push(change);
+            self.setup.actuator.wake_supervisor();
+        }
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
         for index in 0..self.setup.replaceable.len() {
             let task = self.setup.replaceable[index];
@@ -742,6 +766,29 @@ impl<A: Actuator> Scheduler<A> {
                 slot.incarnation += 1;
             }
         }
+    }
+
+    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
+    #[cold]
+    fn put_change(&mut self, change: &mut Change, at: Time) -> Result<(), ()> {
+        let room = self.inputs.capacity() - self.inputs.len();
+        if change.inputs.len() + 1 > room || (change.install.is_some() && change.terms != self.terms) {
+            return Err(());
+        }
+        if let Some(input) = change.install(at, &mut self.setup.engine, &mut self.sink)? {
+            // The policy has taken over before the other inputs of the step.
+            self.inputs.insert(0, input);
+        }
+        self.inputs.extend_from_slice(&change.inputs);
+        change.made = Some(at);
+        Ok(())
+    }
+
+    fn take_change(&mut self, at: Time) -> Option<Box<Change>> {
+        let mut change = self.change.take_if(|_| self.stepped)?;
+        // One that comes too late goes back as it is.
+        let _ = self.put_change(&mut change, at);
+        Some(change)
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
@@ -955,6 +1002,7 @@ impl<A: Actuator> Scheduler<A> {
     fn report(&mut self, at: Time, step: Item, applied: Time) {
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
+            self.terms += u64::from(changes_terms(&input));
             self.tell(Item::Input(input));
         }
         self.inputs.clear();
@@ -972,6 +1020,7 @@ impl<A: Actuator> Scheduler<A> {
     fn tell(&mut self, item: Item) {
         if self.setup.outbox.push(item).is_err() {
             self.sink.dropped += 1;
+            self.setup.lost.store(true, Ordering::Release);
         }
     }
 }
@@ -985,6 +1034,7 @@ impl<A: Actuator> Setup<A> {
         lives: &Lives<P>,
         inbox: Consumer<Message<A::Resume>>,
         outbox: Producer<Item>,
+        returned: Producer<Box<Change>>,
     ) -> Setup<A> {
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
@@ -1027,6 +1077,8 @@ impl<A: Actuator> Setup<A> {
             actuator,
             inbox,
             outbox,
+            returned,
+            lost: Arc::default(),
         }
     }
 

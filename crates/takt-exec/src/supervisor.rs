@@ -1,6 +1,8 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
 use crate::causes::Found;
+use crate::change::Change;
+use crate::control::{self, Control};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
@@ -15,7 +17,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +27,8 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
-use takt_linux::{CpuLock, Mechanism, RunId, disturbance, leftovers, watcher};
+use takt_linux::rt::Class;
+use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, disturbance, leftovers, watcher};
 
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
@@ -34,21 +37,40 @@ const ROUND: Duration = Duration::from_millis(47);
 /// How long killed commands of reactions may take to end.
 const COMMANDS_END: Duration = Duration::from_secs(1);
 
+/// How long processes may take to end after SIGTERM, if nobody says otherwise.
+pub const GRACE: Span = Span::from_secs(2);
+/// Between two looks at processes that are asked to end.
+const LOOK: Duration = Duration::from_millis(3);
+
 /// Runs the processes of a plan under an engine, to the end. Whatever happens, when this returns no process of the run is left and no group.
 ///
 /// # Errors
 /// See [`Error`]. Nothing is left running then either.
 pub fn run(engine: Engine, plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
+    run_controlled(engine, plan, None, observer)
+}
+
+/// As [`run`], with commands from outside.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run_controlled(
+    engine: Engine,
+    plan: Plan,
+    control: Option<Control>,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
     let id = RunId::new().what("cannot name the run")?;
     // Remains of dead runs are removed if possible; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
+    observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
     let mut lock = None;
-    let result =
-        Supervisor::set_up(engine.system(), plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, observer));
+    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut lock)
+        .and_then(|s| s.run(engine, began, control, observer));
     let _ = rustix::process::set_child_subreaper(None);
     result.map(|mut report| {
         let shared = lock.iter().flat_map(CpuLock::shared_with);
@@ -98,7 +120,9 @@ impl Drop for StayAway {
 
 struct Signals {
     pipe: UnixStream,
-    stop: Arc<AtomicBool>,
+    interrupt: Arc<AtomicBool>,
+    terminate: Arc<AtomicBool>,
+    hangup: Arc<AtomicBool>,
     registered: Vec<signal_hook::SigId>,
 }
 
@@ -106,11 +130,12 @@ impl Signals {
     fn new() -> io::Result<Signals> {
         let (pipe, write) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let [interrupt, terminate, hangup] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         unheard().store(false, Ordering::Release);
-        let mut signals = Signals { pipe, stop, registered: Vec::new() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signals.registered.push(signal_hook::flag::register(signal, signals.stop.clone())?);
+        let mut signals = Signals { pipe, interrupt, terminate, hangup, registered: Vec::new() };
+        let flags = [(SIGINT, &signals.interrupt), (SIGTERM, &signals.terminate), (SIGHUP, &signals.hangup)];
+        for (signal, flag) in flags.map(|(signal, flag)| (signal, flag.clone())) {
+            signals.registered.push(signal_hook::flag::register(signal, flag)?);
         }
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
             signals.registered.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
@@ -118,7 +143,11 @@ impl Signals {
         Ok(signals)
     }
     fn stop(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        [&self.interrupt, &self.terminate, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
+    }
+    /// Whether the run is to end at once: at any signal but the first SIGTERM.
+    fn stop_at_once(&self) -> bool {
+        [&self.interrupt, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
     }
     fn drain(&self) {
         let mut buffer = [0; 256];
@@ -191,7 +220,7 @@ impl Supervisor {
     fn initialise(&mut self) -> Result<(), Error> {
         self.lives.initialise()?;
         while !self.lives.have_initialised()? && !self.signals.stop() {
-            self.wait(true)?;
+            self.wait(true, None)?;
             // Signals first: a process may signal and then end.
             let mut events = Vec::with_capacity(64);
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -208,7 +237,7 @@ impl Supervisor {
     }
 
     /// Sleeps until a signal, a child's end, the scheduler's call, an emptied group, on request a completion, or the next round.
-    fn wait(&self, completions: bool) -> Result<(), Error> {
+    fn wait(&self, completions: bool, control: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let limit = Timespec { tv_sec: 0, tv_nsec: ROUND.as_nanos() as i64 };
         let mut fds = vec![
             PollFd::new(&self.signals.pipe, PollFlags::IN),
@@ -218,6 +247,7 @@ impl Supervisor {
         if completions {
             fds.push(PollFd::new(&self.epoll, PollFlags::IN));
         }
+        fds.extend(control.map(|control| PollFd::from_borrowed_fd(control, PollFlags::IN)));
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e).what("poll"),
@@ -227,10 +257,17 @@ impl Supervisor {
         Ok(())
     }
 
-    fn run(mut self, engine: Engine, began: Instant, observer: &mut dyn Observer) -> Result<Report, Error> {
+    fn run(
+        mut self,
+        mut engine: Engine,
+        began: Instant,
+        control: Option<Control>,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
         let (n, system) = (engine.system().tasks.len(), engine.system().clone());
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
+        let (scheduler_returned, mut returned) = RingBuffer::new(1);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (cpus, own) = (self.plan.cpus(&system, &self.mechanism.cpus()), self.plan.own_cpus(&system));
         // Beside processes that run before it, the scheduler runs on the CPU that they leave.
@@ -252,11 +289,16 @@ impl Supervisor {
             wake: self.wake.try_clone().what("eventfd")?,
             heart: self.service.heart(),
         };
-        let setup = Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox);
+        if control.is_some() {
+            control::make_room(&mut engine);
+        }
+        let setup =
+            Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+        let lost = setup.lost.clone();
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
-        let mut observer = Watched::new(observer);
+        let mut observer = Watched::new(observer, control, &self.plan);
         self.lives.begin();
         let stolen_before = disturbance::stolen(&cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
@@ -282,7 +324,7 @@ impl Supervisor {
             self.tell(&mut inbox, Message::Stop);
         }
         while !thread.is_finished() {
-            if let Err(e) = self.wait(false) {
+            if let Err(e) = self.wait(false, observer.wakes()) {
                 self.tell(&mut inbox, Message::Stop);
                 let _ = thread.join();
                 return Err(e);
@@ -293,7 +335,17 @@ impl Supervisor {
             self.lives.reap();
             self.lives.serve();
             self.lives.look();
-            observer.drain(&mut outbox);
+            observer.drain(&mut outbox, &mut returned);
+            if lost.load(Ordering::Acquire) {
+                observer.has_lost();
+            }
+            if self.signals.hangup.load(Ordering::Acquire) && observer.hangs_up() {
+                self.signals.hangup.store(false, Ordering::Release);
+            }
+            let elapsed = takt_linux::timer::now() - start;
+            self.lives
+                .outgoing
+                .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
             let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -312,9 +364,16 @@ impl Supervisor {
         let joined = thread.join();
         let stolen = disturbance::stolen(&cpus);
         self.reactions.close();
+        observer.drain(&mut outbox, &mut returned);
+        observer.end();
+        let signalled = self.signals.stop();
+        let asked = observer.grace();
+        let gently = asked.or_else(|| self.signals.terminate.load(Ordering::Acquire).then_some(GRACE));
+        if let Some(grace) = gently.filter(|_| !self.signals.stop_at_once()) {
+            self.end_gently(grace);
+        }
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
-        observer.drain(&mut outbox);
         self.react(&mut observer);
         let (outcome, class) = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
@@ -350,7 +409,8 @@ impl Supervisor {
                 reaction.map_or(Ended::Signal, |(task, job, cause)| Ended::Reaction(task, job, cause))
             }
             (_, Some(task)) => Ended::Exit(task),
-            (true, None) if observer.ends_run() && !self.signals.stop() => Ended::Observer,
+            (true, None) if asked.is_some() && !signalled => Ended::Command,
+            (true, None) if observer.ends_run() && !signalled => Ended::Observer,
             (true, None) => Ended::Signal,
             (false, _) if n > 0 && engine.all_gone() && self.plan.duration.is_none_or(|d| end < Time::ZERO + d) => {
                 Ended::AllExited
@@ -408,6 +468,30 @@ impl Supervisor {
         ends
     }
 
+    /// Asks all processes to end, as ordinary processes, and waits for it. Another signal ends the wait.
+    fn end_gently(&mut self, grace: Span) {
+        self.lives.settle();
+        let limit = takt_linux::timer::now() + grace;
+        let groups: Vec<Group> = self.lives.tasks.iter().map(|task| task.home.group).collect();
+        let mut left: Vec<Group> = groups;
+        left.retain(|group| {
+            // One that keeps a real-time class could keep the CPU from this thread.
+            self.mechanism.set_class(*group, Class::Other);
+            // A group that cannot be thawed is killed.
+            self.mechanism.signal_all(*group, Signal::TERM).is_ok()
+        });
+        // A second SIGTERM counts from here on.
+        self.signals.terminate.store(false, Ordering::Release);
+        loop {
+            self.lives.reap();
+            left.retain(|group| self.mechanism.populated(*group).unwrap_or(false));
+            if left.is_empty() || self.signals.stop() || takt_linux::timer::now() > limit {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Kills the commands of reactions, and waits for their end, but not for long.
     fn end_commands(&mut self) -> io::Result<()> {
         let limit = Instant::now() + COMMANDS_END;
@@ -440,14 +524,57 @@ impl Supervisor {
 pub(crate) struct Watched<'a> {
     observer: &'a mut dyn Observer,
     error: Option<io::Error>,
+    control: Option<Control>,
     inputs: Vec<Input>,
     /// Jobs that reactions follow, and whether their processes have received a signal.
     pub(crate) found: Vec<(Found, bool)>,
 }
 
 impl<'a> Watched<'a> {
-    pub(crate) fn new(observer: &'a mut dyn Observer) -> Watched<'a> {
-        Watched { observer, error: None, inputs: Vec::new(), found: Vec::new() }
+    pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
+        if let Some(control) = &mut control {
+            control
+                .begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
+        }
+        Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
+    }
+
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(Control::wakes)
+    }
+
+    /// Records were lost: the mirror is no longer the run.
+    fn has_lost(&mut self) {
+        self.control.iter_mut().for_each(|control| control.is_incomplete = true);
+    }
+
+    /// Carries out commands from outside. Returns what the scheduler is told of them.
+    pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
+        let change = self.control.as_mut()?.serve(elapsed, pids)?;
+        Some(Message::Change { change })
+    }
+
+    /// The time of grace, if a command has asked for the end.
+    fn grace(&self) -> Option<Span> {
+        self.control.as_ref()?.stop
+    }
+
+    /// Whether SIGHUP does not end the run.
+    fn hangs_up(&mut self) -> bool {
+        self.observer.hangs_up()
+    }
+
+    /// Answers what is left of the commands.
+    pub(crate) fn end(&mut self) {
+        self.control.iter_mut().for_each(Control::close);
+    }
+
+    /// Takes the change that the scheduler has given back. The items of its step have been told.
+    fn take_back(&mut self, change: &Change) {
+        let made = self.control.as_mut().and_then(|control| control.came_back(change));
+        if let Some((at, by, command)) = made {
+            self.call(|o| o.changed(at, by, &command));
+        }
     }
 
     fn call(&mut self, f: impl FnOnce(&mut dyn Observer) -> io::Result<()>) {
@@ -457,11 +584,14 @@ impl<'a> Watched<'a> {
     }
 
     fn ends_run(&self) -> bool {
-        self.error.is_some() || self.observer.ends_run()
+        let asked = self.control.as_ref().is_some_and(|control| control.stop.is_some());
+        self.error.is_some() || asked || self.observer.ends_run()
     }
 
     /// Tells what the scheduler has recorded.
-    pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>) {
+    pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>, returned: &mut Consumer<Box<Change>>) {
+        // The items of its step came before it.
+        let change = returned.pop().ok();
         while let Ok(item) = outbox.pop() {
             match item {
                 Item::Record(record) => self.call(|o| o.record(&record)),
@@ -470,10 +600,19 @@ impl<'a> Watched<'a> {
                 Item::Step(now) | Item::Close(now) => {
                     let inputs = std::mem::take(&mut self.inputs);
                     self.call(|o| o.step(now, &inputs));
+                    if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {
+                        match item {
+                            Item::Close(_) => control.mirror.close(now, &inputs),
+                            _ => control.mirror.step(now, &inputs),
+                        }
+                    }
                     self.inputs = inputs;
                     self.inputs.clear();
                 }
             }
+        }
+        if let Some(change) = change {
+            self.take_back(&change);
         }
     }
 }

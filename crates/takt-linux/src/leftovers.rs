@@ -9,6 +9,7 @@ use crate::layout::Layout;
 use crate::rt::{self, Class};
 use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
+use crate::socket;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -63,6 +64,8 @@ pub struct Remains {
     pub groups: Vec<PathBuf>,
     /// Its processes in no group.
     pub processes: Vec<i32>,
+    /// Its control socket.
+    pub sockets: Vec<PathBuf>,
 }
 
 /// All remains of dead runs on this machine, as far as this process may see them. What a live run owns is never
@@ -76,6 +79,9 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
         if let Some(run) = run_of(pid).filter(|run| !run.is_alive()) {
             found.entry(run).or_default().processes.push(pid);
         }
+    }
+    for (run, path) in socket::sockets().into_iter().filter(|(run, _)| !run.is_alive()) {
+        found.entry(run).or_default().sockets.push(path);
     }
     Ok(found)
 }
@@ -129,6 +135,10 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     for top in &tops {
         removed += control::tree(top).len();
         result = result.and(control::remove_tree(top, deadline));
+    }
+    for path in socket::remains(run) {
+        // One that is gone is what is wanted, and one of another user is that user's to remove.
+        let _ = fs::remove_file(path);
     }
     result.map(|()| Cleaned { groups: removed, processes: counted.len() })
 }

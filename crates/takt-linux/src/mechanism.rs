@@ -529,6 +529,21 @@ impl Mechanism {
         }
     }
 
+    /// Sends a signal to every process of the group, and lets the group run. This reads files.
+    ///
+    /// # Errors
+    /// When the group cannot be thawed. A process that is gone is no error.
+    pub fn signal_all(&self, group: Group, signal: Signal) -> io::Result<()> {
+        let pids = match self.unified.as_deref().or(self.freezer.tree()) {
+            Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
+            None => self.members_by_search(group),
+        };
+        for pid in pids.into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+        self.thaw(group)
+    }
+
     /// Sets the FIFO priority of the process that was started in the group, that is, of its first thread. For the scheduler thread, too.
     ///
     /// # Errors

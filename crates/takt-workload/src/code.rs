@@ -154,6 +154,12 @@ codes! {
         "A process cannot signal completion to its scheduler. Start it under `takt run`.";
     CleanupFailed "cleanup-failed"
         "Processes or cgroups of an earlier run could not be removed. Repeat the command as root.";
+    NoRun "no-run"
+        "No run can be reached, or not the one that was named. `takt ctl status` lists the runs if there are several.";
+    NotAdmitted "not-admitted"
+        "The policy of a run does not admit a change. Ask for less, remove a task, or choose another policy.";
+    CommandRefused "command-refused"
+        "A run refuses a command, and nothing has changed. Correct the command as the message says.";
     InternalFault "internal-fault"
         "A part of Takt failed. Report the message as a bug.";
 }

@@ -76,5 +76,5 @@ pub use source::{MAX_BYTES, Source, remedy};
 pub use steps::runtime_of_steps;
 pub use text::visible;
 pub use utility::utility_text;
-pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration};
+pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration, parse_ratio};
 pub use workload::{Handed, Workload};

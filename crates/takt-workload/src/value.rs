@@ -195,7 +195,10 @@ pub(crate) fn choices<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) 
 }
 
 /// Reads a number with up to six decimals, or a percentage with up to four, into millionths.
-pub(crate) fn parse_ratio(text: &str) -> Result<i64, String> {
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_ratio(text: &str) -> Result<i64, String> {
     let text = text.trim();
     let read = match text.strip_suffix('%') {
         Some(percent) => parse_decimal(percent.trim_end(), 10_000),

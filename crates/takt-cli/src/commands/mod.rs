@@ -5,6 +5,7 @@ pub(crate) mod analyze;
 pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;
+pub(crate) mod ctl;
 pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod freeze;

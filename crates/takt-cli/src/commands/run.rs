@@ -4,6 +4,8 @@ mod causes;
 
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
+use crate::control::server::{Loader, Server, Service};
+use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
 use crate::header;
@@ -15,14 +17,16 @@ use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
+use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
-use takt_linux::{Choice, JobEnd, Signal};
+use takt_linux::socket::ControlSocket;
+use takt_linux::{Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
 
@@ -46,6 +50,9 @@ pub(crate) struct Args {
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
     share_cpus: bool,
+    /// Open no socket for `takt ctl`
+    #[arg(long)]
+    no_control: bool,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
@@ -89,17 +96,37 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(machine)?;
     let own = workload.without_classes();
     workload.hand_over();
-    let (engine, plan) = plan(args, &workload, &own)?;
+    let (mut engine, plan) = plan(args, &workload, &own)?;
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
+    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system(), !args.no_control);
+    let (control, opened) = match args.no_control {
+        true => (None, None),
+        false => {
+            let (control, opened) = control(args, &workload, &mut engine)?;
+            // What it may be switched to is named in the trace, too.
+            workload.system.alternatives = engine.system().alternatives.clone();
+            (Some(control), Some(opened))
+        }
+    };
     let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
-    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system());
-    let mut watch =
-        Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
-    let report = takt_exec::run(engine, plan, &mut watch);
+    let mut watch = Watch {
+        recorder: &mut recorder,
+        steps: &mut steps,
+        length,
+        bar: Bar::new(args.output.for_people()),
+        opened,
+        server: None,
+        uncontrolled: None,
+    };
+    let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
-    let report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    let uncontrolled = watch.uncontrolled.take();
+    // The socket goes before the summary is printed, which may wait for its reader.
+    drop(watch);
+    let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    report.notes.extend(uncontrolled.map(|why| format!("`takt ctl` cannot reach this run: {why}")));
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -111,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         simulated: false,
     };
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
-    let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
+    let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
         let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
@@ -125,7 +152,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
     let recorded = steps.finish(report.dropped);
-    let patience = matches!(report.ended, Ended::Signal | Ended::Observer).then_some(Duration::from_secs(1));
+    let patience =
+        matches!(report.ended, Ended::Signal | Ended::Command | Ended::Observer).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     recorded?;
     out.flush()?;
@@ -406,7 +434,82 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     }
 }
 
+/// What the socket of a run serves, until the run has a name.
+struct Opened {
+    handle: takt_exec::Handle,
+    load: Loader,
+    schedule: CpuSet,
+    file: String,
+    path: std::path::PathBuf,
+}
+
+/// The control of a run. Its engine is told which policies may take over.
+fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
+    let system = engine.system().clone();
+    let others = crate::input::takeovers(&system);
+    let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    engine.add_alternatives(others.iter().copied());
+    mirror.add_alternatives(others);
+    let one_policy = workload.handed.as_ref().is_some_and(|handed| handed.one_policy);
+    let (control, handle) = takt_exec::Control::new(mirror, workload.domains.clone(), one_policy)?;
+    let opened = Opened {
+        handle,
+        load: loader(args.input.clone(), workload),
+        schedule: workload.machine(),
+        file: workload.source.name.clone(),
+        path: args.input.file.clone(),
+    };
+    Ok((control, opened))
+}
+
+/// Reads another version of the workload of a run.
+fn loader(input: Input, workload: &Workload) -> Loader {
+    let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    Box::new(move |file| {
+        let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
+        let input = Input { file: file.into(), ..input.clone() };
+        let regular = std::fs::metadata(file).is_ok_and(|known| known.is_file());
+        if !regular {
+            return Err(fault(
+                "unreadable-file",
+                format!("`{file}` is no file that the run can read"),
+                "name a workload",
+            ));
+        }
+        let read = input.load_quietly(Some(machine)).map_err(|failure| {
+            fault(
+                "wrong-file",
+                anstream::adapter::strip_str(failure.text()).to_string(),
+                "nothing has changed; correct the file",
+            )
+        });
+        let mut other = read?;
+        other.hand_over();
+        other.clear_simulated();
+        let mut fixed = Vec::new();
+        for own in &infos {
+            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
+                && new != own
+            {
+                fixed.push(format!("the process of task `{}`", own.name));
+            }
+        }
+        let (mut then, now) = (other.settings.clone(), &settings);
+        // The run has its length, and directories of processes are those of the first file.
+        (then.duration, then.directory) = (now.duration, now.directory.clone());
+        if then != *now {
+            fixed.push("settings of the file".into());
+        }
+        let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed })
+    })
+}
+
 struct Watch<'a> {
+    opened: Option<Opened>,
+    server: Option<Server>,
+    /// Why there is no socket.
+    uncontrolled: Option<io::Error>,
     recorder: &'a mut Recorder,
     steps: &'a mut super::steps::Writer,
     length: Option<Span>,
@@ -414,6 +517,28 @@ struct Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
+    fn named(&mut self, run: &RunId) {
+        let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
+        let about = About { run: run.to_string(), file, duration: self.length };
+        let started = ControlSocket::bind(run)
+            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule, path }));
+        match started {
+            Ok(server) => self.server = Some(server),
+            Err(e) => self.uncontrolled = Some(e),
+        }
+    }
+    /// Without a terminal that could have hung up, the signal asks for the file to be read again, as it does of services.
+    fn hangs_up(&mut self) -> bool {
+        let Some(server) = self.server.as_ref().filter(|_| std::fs::File::open("/dev/tty").is_err()) else {
+            return false;
+        };
+        server.reload();
+        true
+    }
+    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        self.steps.changed(at, by, command);
+        Ok(())
+    }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;
@@ -491,6 +616,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
             Ended::Duration => "duration",
             Ended::AllExited => "all exited",
             Ended::Signal => "signal",
+            Ended::Command => "command",
             Ended::Observer => "output",
             Ended::Exit(_) => "exit",
             Ended::Reaction(_, _, Cause::Miss) => "miss",
@@ -533,6 +659,7 @@ fn print(
         Ended::Duration => String::new(),
         Ended::AllExited => ", all processes ended".to_owned(),
         Ended::Signal => ", stopped by a signal".to_owned(),
+        Ended::Command => ", stopped by `takt ctl stop`".to_owned(),
         Ended::Observer => ", stopped because a file could not be written".to_owned(),
         Ended::Exit(task) => format!(", stopped because {} ended", workload.tasks[task.index()].name),
         Ended::Reaction(task, job, cause) => {

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         super::freeze::write(&workload, path)?;
     }
     let mut notes = Notes::new(&workload, args.rounds.is_some());
-    let header = header::header(&workload, "sim", Some(length));
+    let mut header = header::header(&workload, "sim", Some(length));
     let lent = stays(&workload) && replayed.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
@@ -110,6 +110,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         system.tasks = tasks;
     }
     let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
+    if let Some(replay) = &replayed {
+        engine.add_alternatives(replay.policies.iter().copied());
+        header.alternatives = engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
+    }
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
     // A bar would stand between the records.

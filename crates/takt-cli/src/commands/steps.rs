@@ -7,6 +7,7 @@
 pub(crate) mod fingerprint;
 
 use crate::failure::Failure;
+use crate::input::takeovers;
 use fingerprint::Difference;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -14,11 +15,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
-use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
+use takt_core::model::{Call, MAX_SETTINGS, PolicySpec, ResourceId, System, TaskId};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 use takt_core::work::Work;
+use takt_exec::Issuer;
 use takt_sim::Step;
 use takt_workload::{Code, MAX_DURATION, Workload};
 
@@ -36,11 +38,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// `system` is the one that runs: that of the workload without what is only simulated.
-    pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System) -> Writer {
+    /// `system` is the one that runs: that of the workload without what is only simulated. In a controlled run other policies may take over.
+    pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System, controlled: bool) -> Writer {
         let header = path.map_or(Value::Null, |_| {
             let real = Workload { system: system.clone(), ..workload.clone() };
-            json!({"takt_steps": VERSION, "workload": workload.source.name, "tasks": system.tasks.len(),
+            let policies = controlled.then(|| names(&takeovers(system)));
+            json!({"takt_steps": VERSION, "policies": policies, "workload": workload.source.name, "tasks": system.tasks.len(),
                    "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
                    "fingerprint": fingerprint::of(&real)})
         });
@@ -76,6 +79,14 @@ impl Writer {
         }
     }
 
+    /// A change from outside was made in the step of this instant, which has been written.
+    pub(crate) fn changed(&mut self, at: Time, by: Issuer, command: &str) {
+        if self.out.is_some() {
+            let change = json!({"at_ns": at.ns(), "uid": by.uid, "pid": by.pid, "command": command});
+            self.put(&json!({"change": change}));
+        }
+    }
+
     pub(crate) fn flush(&mut self) {
         if let (Some(out), None) = (&mut self.out, &self.error) {
             self.error = out.flush().err();
@@ -97,6 +108,10 @@ impl Writer {
             _ => Ok(()),
         }
     }
+}
+
+fn names(policies: &[PolicySpec]) -> Vec<String> {
+    policies.iter().map(takt_workload::policy_text).collect()
 }
 
 /// FNV-1a of 64 bits over lines, each with its newline. It finds slips and damage; an attacker could compute it, too.
@@ -132,6 +147,8 @@ pub(crate) struct Replay {
     pub(crate) steps: Vec<Step>,
     /// The horizon of the jobs that the run counted.
     pub(crate) horizon: Option<Time>,
+    /// The policies that may take over, besides those that the file names.
+    pub(crate) policies: Vec<PolicySpec>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
@@ -190,6 +207,10 @@ impl Reader {
     /// Status 2: the record is that of another system, incomplete, or damaged.
     pub(crate) fn read(mut self, workload: &Workload, what_if: bool) -> Result<Replay, Failure> {
         let (differences, mut doubts) = self.compare(workload);
+        let policies = if self.header["policies"].is_array() { takeovers(&workload.system) } else { Vec::new() };
+        if !policies.is_empty() && json!(names(&policies)) != self.header["policies"] {
+            doubts.push("the run could be switched to other policies than this program has".to_owned());
+        }
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
@@ -209,6 +230,10 @@ impl Reader {
                 continue;
             }
             self.checksum.add(&line);
+            if value["change"].is_object() {
+                // Its inputs are those of a step.
+                continue;
+            }
             let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
                 let inputs = step[1].as_array()?.iter();
                 let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
@@ -249,7 +274,7 @@ impl Reader {
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
-        Ok(Replay { steps, horizon, differences, doubts })
+        Ok(Replay { steps, horizon, policies, differences, doubts })
     }
 
     /// Compares the recorded system with the present one.
@@ -402,7 +427,6 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
 mod tests {
     use super::*;
     use takt_core::cpus::CpuSet;
-    use takt_core::model::PolicySpec;
     use takt_core::model::Task;
 
     #[test]

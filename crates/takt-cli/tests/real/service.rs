@@ -38,7 +38,7 @@ fn a_process_has_exactly_the_settings_of_its_workload() {
     let text = format!(
         "policy: fp\ncpus: 0\ntasks:\n  - name: a\n    batch: yes\n    user: {USER}\n    group: {GROUP}\n    cwd: home\n    umask: 027\n    \
          env: {{COLOUR: 'deep  blue', REMOVED: ~, PATH: /usr/bin:/bin}}\n    \
-         limits: {{nofile: '64:128', core: 0, as: 512M, rtprio: 0, memlock: unlimited}}\n    \
+         limits: {{nofile: '64:128', core: 0, as: 512M, rtprio: 0, memlock: 64K}}\n    \
          output: {{file: seen, truncate: yes}}\n    cmd: 'touch /tmp/takt-$$ && stat -c \"file: %u %g %a\" /tmp/takt-$$; rm -f /tmp/takt-$$; \
          cat /proc/self/status; echo cwd: $(pwd); echo colour: \"$COLOUR\"; echo removed: \"${{REMOVED-none}}\"; \
          echo takt: $(command -v takt); echo nofile: $(ulimit -Sn) $(ulimit -Hn); echo as: $(ulimit -v); echo core: $(ulimit -c); \
@@ -63,10 +63,7 @@ fn a_process_has_exactly_the_settings_of_its_workload() {
             assert_eq!(seen["file"], format!("{USER} {GROUP} 640"));
             assert_eq!(seen["cwd"], room.path("home").canonicalize().unwrap().to_str().unwrap());
             assert_eq!((seen["colour"], seen["removed"], seen["notify"]), ("deep  blue", "none", "none"));
-            assert_eq!(
-                (seen["nofile"], seen["as"], seen["core"], seen["memlock"]),
-                ("64 128", "524288", "0", "unlimited")
-            );
+            assert_eq!((seen["nofile"], seen["as"], seen["core"], seen["memlock"]), ("64 128", "524288", "0", "64"));
             assert_eq!(Path::new(seen["takt"]), Path::new(TAKT), "{text}");
             assert!(!text.contains("old"), "the file was emptied");
             // The supervisor has opened it.

@@ -2,7 +2,7 @@
 
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
-use crate::model::{Invalid, PolicySpec, Task, TaskId};
+use crate::model::{Invalid, PolicySpec, Task, TaskId, Terms};
 use crate::policy::state::{State, TaskState};
 use crate::policy::{Build, Context, Policy};
 use crate::record::{RecordKind, Sink};
@@ -27,6 +27,12 @@ impl Prepared {
     #[must_use]
     pub fn spec(&self) -> PolicySpec {
         self.spec
+    }
+
+    /// How many timers the policy has.
+    #[must_use]
+    pub fn timers(&self) -> u16 {
+        self.policy.timers()
     }
 
     /// The number of the task that comes with it, if one does ([`Engine::prepare_task`]).
@@ -89,6 +95,22 @@ impl Engine {
         let policy = Build::whole(set.system(), &self.registry, |build| build.policy())?;
         let spec = set.system().policy;
         Ok(Prepared { task_set: Some(Box::new(set)), ..self.prepared(spec, None, policy) })
+    }
+
+    /// Names more policies that the system may be switched to, behind those that it has ([`System::alternatives`](crate::model::System::alternatives)), without building them. A
+    /// domain has room for the timers of earlier ones only. This allocates.
+    pub fn add_alternatives(&mut self, specs: impl IntoIterator<Item = PolicySpec>) {
+        let alternatives = &mut self.state.system.alternatives;
+        for spec in specs {
+            if !alternatives.contains(&spec) {
+                alternatives.push(spec);
+            }
+        }
+    }
+
+    /// Whether the policy would grant these terms to a job of the task ([`Policy::admits`]).
+    pub fn admits(&mut self, task: TaskId, terms: &Terms) -> bool {
+        self.policy.admits(task, terms, &Context { state: &mut self.state, sink: &mut () })
     }
 
     /// Makes room for the timers of a policy. Allocates if it has more than any before.

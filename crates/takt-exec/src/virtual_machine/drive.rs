@@ -3,6 +3,7 @@
 use super::{Doing, Faults, Machine, World};
 use crate::actuator::Actuator;
 use crate::causes::Found;
+use crate::change::Change;
 use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
@@ -86,12 +87,14 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     }
     let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
     let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
-    let setup = Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox);
+    let (scheduler_returned, mut returned) = RingBuffer::new(1);
+    let setup =
+        Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
     lives.look();
     lives.send(&mut inbox);
     lives.begin();
     let mut notes = Notes::default();
-    let mut observer = Watched::new(&mut notes);
+    let mut observer = Watched::new(&mut notes, None, plan);
     let mut scheduler = Scheduler::new(setup);
     let start = scheduler.begin();
 
@@ -101,6 +104,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
         observer: &mut observer,
         inbox: &mut inbox,
         outbox: &mut outbox,
+        returned: &mut returned,
         agreement: Agreement::new(n),
         start,
         round: machine.world().now,
@@ -122,7 +126,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     }
     let closed = lives.close();
     assert!(closed.is_ok());
-    observer.drain(&mut outbox);
+    observer.drain(&mut outbox, &mut returned);
     let found = observer.found.iter().map(|(found, _)| *found).collect();
     let outcome = scheduler.finish(end);
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
@@ -147,6 +151,7 @@ struct Turns<'a, 'o> {
     observer: &'a mut Watched<'o>,
     inbox: &'a mut Producer<Message<<Machine as Actuator>::Resume>>,
     outbox: &'a mut Consumer<Item>,
+    returned: &'a mut Consumer<Box<Change>>,
     agreement: Agreement,
     /// Time zero of the schedule.
     start: Span,
@@ -173,7 +178,7 @@ impl Turns<'_, '_> {
         self.lives.reap();
         self.lives.serve();
         self.lives.look();
-        self.observer.drain(self.outbox);
+        self.observer.drain(self.outbox, self.returned);
         self.messages |= self.lives.send(self.inbox);
         self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
     }

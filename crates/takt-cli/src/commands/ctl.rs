@@ -1,0 +1,223 @@
+//! `takt ctl`: commands for a run.
+
+use crate::control::client::{Connection, find};
+use crate::control::wire::{Fault, NOT_ADMITTED, Reply, Request, Status};
+use crate::failure::Failure;
+use crate::input::duration;
+use crate::outcome::{Outcome, Verdict};
+use crate::report::short;
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use takt_core::time::Span;
+use takt_workload::Code;
+
+/// Watch and change a run of `takt run`
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The run, by its name or process id, or the path of its socket; by default the only one
+    #[arg(long, value_name = "ID|SOCKET")]
+    run: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Show the tasks, the CPUs and the last events
+    Status {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a status as a line of JSON again and again
+    Watch {
+        /// Time between two statuses, from 10ms to 60s
+        #[arg(long, value_parser = duration, default_value = "1s")]
+        interval: Span,
+    },
+    /// Change terms of a task: period, deadline, runtime, share, importance, utility
+    Set {
+        /// Such as `video.period=40ms`; several are one change, and name one task
+        #[arg(required = true, value_name = "TASK.TERM=VALUE")]
+        terms: Vec<String>,
+    },
+    /// Let another policy take over, in the whole system or in one of its domains
+    Policy {
+        /// The domain, if the system has any, and the policy
+        #[arg(required = true, num_args = 1..=2, value_name = "[DOMAIN] POLICY")]
+        names: Vec<String>,
+    },
+    /// Let a task come back that has left, if the policy admits it
+    Add {
+        /// The task
+        task: String,
+    },
+    /// Let a task leave when its present job is over
+    Remove {
+        /// The task
+        task: String,
+    },
+    /// Release a job of a task whose jobs are released by events
+    Trigger {
+        /// The task
+        task: String,
+    },
+    /// Change terms and policies to those of another version of the workload, all at once or nothing
+    Reload {
+        /// The workload
+        file: PathBuf,
+    },
+    /// End the run: its processes receive SIGTERM, and are killed after a time
+    Stop {
+        /// That time, at most 60s
+        #[arg(long, value_parser = duration, default_value = "2s")]
+        grace: Span,
+    },
+    /// Commands for the trace of the run
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum TraceCommand {
+    /// Begin another file
+    Rotate,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let request = request(&args.command)?;
+    let path = find(args.run.as_deref())?;
+    let mut run = Connection::open(&path)?;
+    let mut out = io::stdout().lock();
+    if let Request::Watch { .. } = request {
+        run.send(&request)?;
+        while let Some(reply) = run.next()? {
+            match reply {
+                Reply::Error(fault) => return refused(&fault),
+                Reply::Status(status) => writeln!(out, "{}", serde_json::to_string(&status).unwrap_or_default())?,
+                Reply::Done(_) => {}
+            }
+            out.flush()?;
+        }
+        return Ok(Verdict::Done);
+    }
+    match run.ask(&request)? {
+        Reply::Error(fault) => return refused(&fault),
+        Reply::Status(status) => match args.command {
+            Command::Status { json: true } => {
+                writeln!(out, "{}", serde_json::to_string(&status).unwrap_or_default())?;
+            }
+            _ => print(&mut out, &status)?,
+        },
+        Reply::Done(done) => match done.at_ns {
+            Some(at) => writeln!(out, "{} at {}", done.result, Span::from_us(at / 1000))?,
+            None => writeln!(out, "{}", done.result)?,
+        },
+    }
+    out.flush()?;
+    Ok(Verdict::Done)
+}
+
+/// The failure of a command that the run refuses. A policy that does not admit a change is an answer, and no wrong command.
+fn refused(fault: &Fault) -> Outcome {
+    let Fault { code, message, hint } = fault;
+    if code == NOT_ADMITTED {
+        return Err(Failure::status(1, Code::NotAdmitted, format!("{message}\nhint: {hint}")));
+    }
+    Err(Failure::input(Code::CommandRefused, message, hint))
+}
+
+fn request(command: &Command) -> Result<Request, Failure> {
+    Ok(match command {
+        Command::Status { .. } => Request::Status,
+        Command::Watch { interval } => Request::Watch { interval_ms: (interval.ns() / 1_000_000) as u64 },
+        Command::Set { terms } => set(terms)?,
+        Command::Policy { names } => match names.as_slice() {
+            [domain, policy] => Request::Policy { domain: Some(domain.clone()), policy: policy.clone() },
+            names => Request::Policy { domain: None, policy: names.concat() },
+        },
+        Command::Add { task } => Request::Add { task: task.clone() },
+        Command::Remove { task } => Request::Remove { task: task.clone() },
+        Command::Trigger { task } => Request::Trigger { task: task.clone() },
+        Command::Reload { file } => {
+            let path = file.canonicalize().map_err(|e| Failure::file("read", file, &e))?;
+            let text = path.into_os_string().into_string().map_err(|path| {
+                let message = format!("the path `{}` is no text in UTF-8", path.display());
+                Failure::input(Code::UnreadableFile, message, "rename the file")
+            })?;
+            Request::Reload { file: text }
+        }
+        Command::Stop { grace } => Request::Stop { grace_ms: Some((grace.ns() / 1_000_000) as u64) },
+        Command::Trace { command: TraceCommand::Rotate } => Request::TraceRotate,
+    })
+}
+
+fn set(list: &[String]) -> Result<Request, Failure> {
+    let hint = "write `TASK.TERM=VALUE`, such as `video.period=40ms`";
+    let mut terms = Vec::with_capacity(list.len());
+    let mut of: Option<&str> = None;
+    for item in list {
+        let parts = item.split_once('=').and_then(|(name, value)| Some((name.rsplit_once('.')?, value)));
+        let Some(((task, term), value)) = parts else {
+            return Err(Failure::input(Code::WrongType, format!("`{item}` sets no term of a task"), hint));
+        };
+        if of.is_some_and(|of| of != task) {
+            let message = format!("`{item}` is about another task than the terms before it");
+            return Err(Failure::input(Code::ConflictingOptions, message, "change one task at a time"));
+        }
+        of = Some(task);
+        terms.push((term.to_owned(), value.to_owned()));
+    }
+    Ok(Request::Set { task: of.unwrap_or_default().to_owned(), terms })
+}
+
+fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
+    let elapsed = Span::from_ms(status.elapsed_ns / 1_000_000);
+    let of = status.duration_ns.map(|ns| format!(" of {}", Span::from_ns(ns))).unwrap_or_default();
+    let policies: Vec<String> = (status.policies.iter())
+        .map(|own| match &own.domain {
+            Some(domain) => format!("{domain}: {}", own.policy),
+            None => own.policy.clone(),
+        })
+        .collect();
+    writeln!(out, "{}: run {}, {elapsed}{of}, policy {}\n", status.file, status.run, policies.join(", "))?;
+    let width = status.tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
+    writeln!(
+        out,
+        "{:<width$} {:<8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "task", "state", "cpu", "period", "runtime", "released", "met", "missed", "aborted", "consumed", "p50", "p99"
+    )?;
+    let span = |ns: Option<i64>| ns.map_or("-".into(), |ns| short(Span::from_ns(ns)));
+    for task in &status.tasks {
+        let response = task.response.as_ref();
+        writeln!(
+            out,
+            "{:<width$} {:<8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
+            crate::report::visible(&task.name),
+            task.state,
+            task.cpus.as_deref().unwrap_or("-"),
+            span(task.period_ns),
+            span(task.runtime_ns),
+            task.released,
+            task.met,
+            task.missed,
+            task.aborted,
+            span(Some(task.consumed_ns)),
+            span(response.map(|times| times.p50_ns)),
+            span(response.map(|times| times.p99_ns)),
+        )?;
+    }
+    writeln!(out)?;
+    for cpu in &status.cpus {
+        let busy = json!(cpu.busy_ns).as_f64().unwrap_or(0.0) / status.elapsed_ns.max(1) as f64 * 100.0;
+        let task = cpu.task.as_deref().unwrap_or("-");
+        writeln!(out, "CPU {}: {busy:.1} % busy, now {}", cpu.cpu, crate::report::visible(task))?;
+    }
+    if status.incomplete {
+        writeln!(out, "warning: records were lost, so these figures stand still and changes are refused")?;
+    }
+    Ok(())
+}

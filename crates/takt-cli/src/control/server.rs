@@ -1,0 +1,542 @@
+//! The run's end of the control socket: a thread that reads requests, hands commands to the supervisor, and writes answers.
+//!
+//! No client holds it up, and none takes memory without end. A client is cut off when its line is too long, when half a line waits too
+//! long, or when it does not read its answers.
+
+use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, Reply, Request};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
+use takt_core::time::{Span, Time};
+use takt_exec::{Answer, Command, Handle, Issuer, NewTerms, Order, Refusal, Target};
+use takt_linux::socket::{self, ControlSocket, Peer};
+
+/// The most connections at one time.
+const CLIENTS_MAX: usize = 16;
+/// The most bytes of answers that wait for a client.
+const OUTPUT_MAX: usize = 4 << 20;
+/// How long half a line, unread answers or an idle connection may last.
+const PATIENCE: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(60);
+/// The time of grace of `stop`.
+const GRACE: Span = takt_exec::GRACE;
+/// The longest one.
+const GRACE_MAX_MS: u64 = 60_000;
+
+/// Reads another version of the workload, and says what of it cannot change in a run.
+pub(crate) type Loader = Box<dyn Fn(&str) -> Result<Target, Fault> + Send>;
+
+/// The thread, until this value is dropped. The socket goes with it.
+pub(crate) struct Server {
+    over: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread serves.
+pub(crate) struct Service {
+    pub(crate) socket: ControlSocket,
+    pub(crate) about: About,
+    pub(crate) run: Handle,
+    pub(crate) load: Loader,
+    /// The thread keeps off these CPUs where there are others.
+    pub(crate) schedule: CpuSet,
+    /// The workload, which SIGHUP reads again.
+    pub(crate) path: PathBuf,
+}
+
+impl Server {
+    /// # Errors
+    /// When the operating system has no thread or descriptor left.
+    pub(crate) fn start(service: Service) -> io::Result<Server> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let over = Arc::new(AtomicBool::new(false));
+        let (answers, answered) = channel();
+        let reload = Arc::new(AtomicBool::new(false));
+        let state = State {
+            service,
+            clients: Vec::new(),
+            next: 0,
+            answers,
+            answered,
+            reload: reload.clone(),
+            wake: wake.clone(),
+        };
+        let stop = over.clone();
+        let builder = std::thread::Builder::new().name("takt-control".into()).stack_size(256 << 10);
+        let thread = builder.spawn(move || state.run(&stop))?;
+        Ok(Server { over, reload, wake, thread: Some(thread) })
+    }
+
+    /// Lets the thread read the workload of the run again. Standard error has the answer.
+    pub(crate) fn reload(&self) {
+        self.reload.store(true, Ordering::Release);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Client {
+    token: u64,
+    peer: Peer,
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: VecDeque<u8>,
+    /// A command of it has not been answered. Further lines wait.
+    asked: bool,
+    /// The interval between statuses, and when the next is due.
+    watch: Option<(Duration, Instant)>,
+    /// The last time that a line began, or that it took bytes.
+    active: Instant,
+    /// It is to be closed when its output is written.
+    closing: bool,
+}
+
+struct State {
+    service: Service,
+    clients: Vec<Client>,
+    next: u64,
+    answers: Sender<(u64, Answer)>,
+    answered: Receiver<(u64, Answer)>,
+    reload: Arc<AtomicBool>,
+    wake: Arc<OwnedFd>,
+}
+
+/// The token of the run itself, which no client has.
+const OWN: u64 = 0;
+
+impl State {
+    fn run(mut self, over: &AtomicBool) {
+        // Its wake-ups would delay processes of the schedule.
+        let others = takt_linux::rt::affinity(0).ok().map(|all| all.difference(&self.service.schedule));
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
+            let _ = takt_linux::rt::set_affinity(0, &others);
+        }
+        while !over.load(Ordering::Acquire) {
+            self.wait();
+            self.take_answers();
+            if self.reload.swap(false, Ordering::AcqRel) {
+                self.read_again();
+            }
+            self.accept();
+            let now = Instant::now();
+            let mut index = 0;
+            while index < self.clients.len() {
+                if self.serve(index, now) {
+                    index += 1;
+                } else {
+                    self.clients.swap_remove(index);
+                }
+            }
+        }
+        // The run is over: all commands have been answered.
+        self.take_answers();
+        self.clients.iter_mut().for_each(|client| {
+            client.write();
+        });
+    }
+
+    fn wait(&self) {
+        let now = Instant::now();
+        let watched = self.clients.iter().filter_map(|client| client.watch).map(|(_, due)| due);
+        let left = watched.min().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(now));
+        let left = left.min(Duration::from_secs(1));
+        let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut fds = vec![PollFd::new(&*self.wake, PollFlags::IN)];
+        // With all places taken, new connections wait in the kernel's queue until one of these is cut off.
+        fds.push(PollFd::new(self.service.socket.listener(), PollFlags::IN));
+        for client in &self.clients {
+            let mut wanted = PollFlags::empty();
+            wanted.set(PollFlags::IN, client.reads());
+            wanted.set(PollFlags::OUT, !client.output.is_empty());
+            fds.push(PollFd::new(&client.stream, wanted));
+        }
+        let _ = poll(&mut fds, Some(&limit));
+        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+    }
+
+    fn accept(&mut self) {
+        // Not without end: a flood of connections must not keep the others from being served.
+        for _ in 0..CLIENTS_MAX {
+            let Ok((stream, _)) = self.service.socket.listener().accept() else { return };
+            let Ok(peer) = socket::peer(&stream) else { continue };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let refused = match peer.is_allowed() {
+                false => Some(("not-allowed", "only the user of the run and root may control it", "become that user")),
+                true if self.clients.len() >= CLIENTS_MAX => {
+                    Some(("busy", "the run has too many connections", "close one of them, or try again"))
+                }
+                true => None,
+            };
+            if let Some((code, message, hint)) = refused {
+                let fault = Fault { code: code.into(), message: message.into(), hint: hint.into() };
+                // A new connection has room for a line.
+                let _ = (&stream).write(&Reply::Error(fault).line());
+                continue;
+            }
+            self.next += 1;
+            self.clients.push(Client {
+                token: self.next,
+                peer,
+                stream,
+                input: Vec::new(),
+                output: VecDeque::new(),
+                asked: false,
+                watch: None,
+                active: Instant::now(),
+                closing: false,
+            });
+        }
+    }
+
+    /// Carries out SIGHUP.
+    fn read_again(&self) {
+        let file = self.service.path.to_string_lossy().into_owned();
+        match (self.service.load)(&file) {
+            Ok(target) => {
+                let issuer = Issuer { uid: rustix::process::geteuid().as_raw(), pid: std::process::id() as i32 };
+                let command = Command::Reload(Box::new(target));
+                let text = format!("reload {file} (SIGHUP)");
+                self.service.run.send(order(issuer, text, command, OWN, &self.answers, &self.wake));
+            }
+            Err(fault) => report(&Reply::Error(fault)),
+        }
+    }
+
+    fn take_answers(&mut self) {
+        while let Ok((token, answer)) = self.answered.try_recv() {
+            if token == OWN {
+                report(&reply(&self.service.about, answer));
+                continue;
+            }
+            // One that has gone does not want it.
+            let Some(client) = self.clients.iter_mut().find(|client| client.token == token) else { continue };
+            client.asked = false;
+            client.say(&reply(&self.service.about, answer));
+        }
+    }
+
+    /// Reads and writes what is possible. `false` closes the connection.
+    fn serve(&mut self, index: usize, now: Instant) -> bool {
+        let client = &mut self.clients[index];
+        if client.reads() && !client.read(now) {
+            return false;
+        }
+        while !client.asked && client.watch.is_none() && !client.closing {
+            let Some(end) = client.input.iter().position(|byte| *byte == b'\n') else {
+                if client.input.len() > LINE_MAX {
+                    client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"));
+                }
+                break;
+            };
+            let rest = client.input.split_off(end + 1);
+            let mut line = std::mem::replace(&mut client.input, rest);
+            line.pop();
+            if line.len() > LINE_MAX {
+                client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"));
+                break;
+            }
+            client.active = now;
+            match wire::parse(&line).and_then(|request| {
+                let command = command(&request, &self.service.load)?;
+                Ok((request, command))
+            }) {
+                Ok((Request::Watch { interval_ms }, _)) => {
+                    client.watch = Some((Duration::from_millis(interval_ms), now));
+                    client.input.clear();
+                }
+                Ok((request, command)) => {
+                    client.asked = true;
+                    send(&self.service.run, client, request.text(), command, &self.answers, &self.wake);
+                }
+                Err(fault) => client.say(&Reply::Error(fault)),
+            }
+        }
+        if let Some((interval, due)) = client.watch
+            && now >= due
+        {
+            // A client that has not taken the last status gets no other before.
+            if !client.asked && client.output.is_empty() {
+                client.asked = true;
+                send(&self.service.run, client, "watch".into(), Command::Status, &self.answers, &self.wake);
+            }
+            client.watch = Some((interval, now + interval));
+        }
+        if !client.write() {
+            return false;
+        }
+        let waits = !client.output.is_empty() || (!client.input.is_empty() && !client.asked);
+        let limit = if waits { PATIENCE } else { IDLE };
+        let late = now.saturating_duration_since(client.active) > limit;
+        let idle = client.watch.is_some() || client.asked;
+        let done = client.closing && client.output.is_empty();
+        !(done || late && (waits || !idle))
+    }
+}
+
+impl Client {
+    /// Whether it is to be read: not while a command of it is carried out and the next one is there.
+    fn reads(&self) -> bool {
+        !self.closing && self.input.len() <= LINE_MAX
+    }
+
+    /// `false` at the end of the connection.
+    fn read(&mut self, now: Instant) -> bool {
+        let mut buffer = [0; 4096];
+        // A bounded part, so that the other clients are served, too.
+        for _ in 0..16 {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                // A client that watches has nothing more to say.
+                Ok(_) if self.watch.is_some() => {}
+                Ok(n) => {
+                    if self.input.is_empty() {
+                        self.active = now;
+                    }
+                    self.input.extend_from_slice(&buffer[..n]);
+                    if self.input.len() > LINE_MAX {
+                        return true;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn say(&mut self, reply: &Reply) {
+        if self.output.is_empty() {
+            self.active = Instant::now();
+        }
+        let line = reply.line();
+        if self.output.len() + line.len() > OUTPUT_MAX {
+            self.output.clear();
+            self.closing = true;
+            return;
+        }
+        self.output.extend(line);
+    }
+
+    fn refuse(&mut self, code: &str, message: &str) {
+        let hint = "see docs/control.md for the form of requests";
+        self.say(&Reply::Error(Fault { code: code.into(), message: message.into(), hint: hint.into() }));
+        self.input.clear();
+        self.closing = true;
+    }
+
+    /// `false` when nobody reads at the other end.
+    fn write(&mut self) -> bool {
+        while !self.output.is_empty() {
+            let (bytes, _) = self.output.as_slices();
+            match self.stream.write(bytes) {
+                Ok(0) => return false,
+                Ok(n) => {
+                    self.output.drain(..n);
+                    self.active = Instant::now();
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        if self.output.capacity() > OUTPUT_MAX / 4 {
+            self.output = VecDeque::new();
+        }
+        true
+    }
+}
+
+/// Hands a command of a client to the run. The answer wakes the thread.
+fn send(
+    run: &Handle,
+    client: &Client,
+    text: String,
+    command: Command,
+    answers: &Sender<(u64, Answer)>,
+    wake: &Arc<OwnedFd>,
+) {
+    let issuer = Issuer { uid: client.peer.uid, pid: client.peer.pid };
+    run.send(order(issuer, text, command, client.token, answers, wake));
+}
+
+fn order(
+    issuer: Issuer,
+    text: String,
+    command: Command,
+    token: u64,
+    answers: &Sender<(u64, Answer)>,
+    wake: &Arc<OwnedFd>,
+) -> Order {
+    let (answers, wake) = (answers.clone(), wake.clone());
+    let answer = move |answer| {
+        let _ = answers.send((token, answer));
+        let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
+    };
+    Order { issuer, text, command, answer: Box::new(answer) }
+}
+
+/// Says on standard error what became of SIGHUP, unless nobody reads there.
+fn report(reply: &Reply) {
+    let text = match reply {
+        Reply::Error(fault) => format!("SIGHUP: nothing has changed: {}\nhint: {}", fault.message, fault.hint),
+        Reply::Done(done) => format!("SIGHUP: {}", done.result),
+        Reply::Status(_) => return,
+    };
+    if takt_exec::is_writable(io::stderr()) {
+        let text: String = text.lines().map(|line| format!("{}\n", crate::report::visible(line))).collect();
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// The terms that can be set.
+pub(crate) const TERMS: [&str; 6] = ["period", "deadline", "runtime", "share", "importance", "utility"];
+
+fn wrong(code: &str, message: String, hint: impl Into<String>) -> Fault {
+    Fault { code: code.into(), message, hint: hint.into() }
+}
+
+/// Reads terms as the command line has them.
+fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
+    let mut terms = NewTerms::default();
+    let mut named: Vec<&str> = Vec::new();
+    for (term, value) in list {
+        if named.contains(&term.as_str()) {
+            return Err(wrong("duplicate-key", format!("`{term}` is given twice"), "keep one of them"));
+        }
+        named.push(term);
+        let bad = |why: String| wrong("wrong-type", format!("`{term}={value}`: {why}"), "write it as in the file");
+        let duration = || takt_workload::parse_duration(value).map_err(bad);
+        let millionths = || takt_workload::parse_ratio(value).map_err(bad);
+        match term.as_str() {
+            "period" => terms.period = Some(duration()?),
+            "deadline" => terms.deadline = Some(duration()?),
+            "runtime" => terms.runtime = Some(duration()?),
+            "share" => {
+                let share = u32::try_from(millionths()?).ok().filter(|share| (1..=1_000_000).contains(share));
+                terms.share = Some(share.ok_or_else(|| bad("a share is above 0 and at most 1".into()))?);
+            }
+            "importance" => {
+                let importance = value.parse().ok().filter(|n| *n > 0);
+                terms.importance = Some(importance.ok_or_else(|| bad("a whole number above 0 is expected".into()))?);
+            }
+            "utility" => {
+                let utility = u64::try_from(millionths()?);
+                terms.utility = Some(utility.map_err(|_| bad("a utility is not negative".into()))?);
+            }
+            _ => {
+                let near = takt_workload::nearest(term, TERMS).map(|near| format!("did you mean `{near}`? "));
+                let hint = format!("{}terms are {}", near.unwrap_or_default(), TERMS.join(", "));
+                return Err(wrong("unknown-key", format!("a task has no term `{term}`"), hint));
+            }
+        }
+    }
+    if named.is_empty() {
+        return Err(wrong("missing-value", "nothing is set".into(), "write for example `set a.period=5ms`"));
+    }
+    Ok(terms)
+}
+
+/// The command of a request.
+fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
+    Ok(match request {
+        Request::Status | Request::Watch { .. } => Command::Status,
+        Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
+        Request::Policy { domain, policy } => {
+            let to = takt_workload::policy_from_text(policy)
+                .map_err(|fault| wrong("unknown-policy", fault.to_string(), "`takt policies` lists them all"))?;
+            Command::Policy { domain: domain.clone(), to }
+        }
+        Request::Add { task } => Command::Add(task.clone()),
+        Request::Remove { task } => Command::Remove(task.clone()),
+        Request::Trigger { task } => Command::Trigger(task.clone()),
+        Request::Reload { file } => Command::Reload(Box::new(load(file)?)),
+        Request::Stop { grace_ms } => {
+            let grace = match grace_ms {
+                None => GRACE,
+                Some(ms) if *ms <= GRACE_MAX_MS => Span::from_ms(*ms as i64),
+                Some(_) => {
+                    let hint = format!("choose at most {GRACE_MAX_MS} milliseconds");
+                    return Err(wrong("out-of-range", "the time of grace is too long".into(), hint));
+                }
+            };
+            Command::Stop { grace }
+        }
+        Request::TraceRotate => {
+            let hint = "this version writes a trace into one file; choose its kinds and length by the options of `run`";
+            return Err(wrong("not-supported-here", "this run does not rotate its trace".into(), hint));
+        }
+    })
+}
+
+/// The answer as a line says it.
+fn reply(about: &About, answer: Answer) -> Reply {
+    let done = |result: &str, at: Option<Time>| {
+        Reply::Done(Done { result: result.into(), at_ns: at.map(|at| (at - Time::ZERO).ns()) })
+    };
+    match answer {
+        Ok(takt_exec::Done::Status(status)) => Reply::Status(Box::new(wire::Status::new(about, &status))),
+        Ok(takt_exec::Done::Changed(at)) => done("changed", Some(at)),
+        Ok(takt_exec::Done::Unchanged) => done("unchanged", None),
+        Ok(takt_exec::Done::Stopping) => done("stopping", None),
+        Err(refusal) => Reply::Error(fault(refusal)),
+    }
+}
+
+fn fault(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Unknown { what, name, known } if known.is_empty() => {
+            wrong("unknown-name", format!("the run has no {what} `{name}`"), format!("it has no {what}s"))
+        }
+        Refusal::Unknown { what, name, known } if name.is_empty() => wrong(
+            "missing-value",
+            format!("the command names no {what}"),
+            format!("its {what}s are {}", listed(&known)),
+        ),
+        Refusal::Unknown { what, name, known } => {
+            let near = takt_workload::nearest(&name, known.iter().map(String::as_str));
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            wrong(
+                "unknown-name",
+                format!("the run has no {what} `{name}`"),
+                format!("{near}its {what}s are {}", listed(&known)),
+            )
+        }
+        Refusal::Impossible { reason, hint } => wrong("cannot-change", reason, hint),
+        Refusal::NotAdmitted(reason) => {
+            wrong(NOT_ADMITTED, reason, "ask for less, remove another task, or choose another policy")
+        }
+        Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
+        Refusal::Over(why) => wrong("over", why.into(), "`takt ctl status` shows the runs that there are"),
+    }
+}
+
+/// Names for a message, not without end.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let more = names.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    names.iter().take(MOST).cloned().chain(more).collect::<Vec<_>>().join(", ")
+}

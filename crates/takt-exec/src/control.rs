@@ -1,0 +1,682 @@
+//! The control of a run from outside: commands, their admission, and their answers.
+//!
+//! Commands come from any thread through a [`Handle`] and are carried out by the supervisor, which asks its mirror of the run. A change
+//! is prepared here and handed to the scheduler as a [`Change`]. It becomes inputs of one step, so that a replay of the recorded inputs is
+//! the run, changes included. There is one change at a time.
+
+use crate::change::{Change, Install};
+use crate::mirror::{Mirror, PolicyStatus, Status};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use takt_core::engine::{Engine, Input, Room};
+use takt_core::model::{Arrival, PolicySpec, Scope, System, TaskId, Terms};
+use takt_core::time::{Span, Time};
+use takt_core::utility::MOST;
+
+/// The most commands that wait for the supervisor. Further ones are refused at once.
+const WAITING: usize = 64;
+
+/// The sender of a command, as the kernel names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Issuer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process.
+    pub pid: i32,
+}
+
+/// New values for terms of a task; those that are `None` stay.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NewTerms {
+    /// The period. A relative deadline that equals the period follows it.
+    pub period: Option<Span>,
+    /// The relative deadline.
+    pub deadline: Option<Span>,
+    /// The runtime.
+    pub runtime: Option<Span>,
+    /// The share of a CPU, in millionths.
+    pub share: Option<u32>,
+    /// The importance.
+    pub importance: Option<u32>,
+    /// The height of the time-utility function, in millionths.
+    pub utility: Option<u64>,
+}
+
+/// A command for a run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Reports the state of the run.
+    Status,
+    /// Gives a task other terms, if its policy admits them.
+    Set {
+        /// The name of the task.
+        task: String,
+        /// Its terms.
+        terms: NewTerms,
+    },
+    /// Another policy takes over.
+    Policy {
+        /// The domain; `None` for a system without domains.
+        domain: Option<String>,
+        /// The policy.
+        to: PolicySpec,
+    },
+    /// A task that has left comes back, if its policy admits it.
+    Add(String),
+    /// A task leaves when its present job is over.
+    Remove(String),
+    /// An event for a task whose jobs are released by events.
+    Trigger(String),
+    /// The terms and the policies of another version of the workload: all changes in one step, or none.
+    Reload(Box<Target>),
+    /// Ends the run: its processes are asked to end, and killed after a time.
+    Stop {
+        /// The time.
+        grace: Span,
+    },
+}
+
+/// The system that a reload is to lead to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The system.
+    pub system: System,
+    /// The names of its tasks.
+    pub tasks: Vec<String>,
+    /// The names of its domains.
+    pub domains: Vec<String>,
+    /// What differs and cannot change in place, as far as the reader of the file knows.
+    pub fixed: Vec<String>,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// The answer to [`Command::Status`].
+    Status(Box<Status>),
+    /// The change was handed to the engine in the step of this instant.
+    Changed(Time),
+    /// Everything is as wanted already.
+    Unchanged,
+    /// The run ends.
+    Stopping,
+}
+
+/// Why nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The run has nothing of this name.
+    Unknown {
+        /// The kind of thing, such as `task`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// All names that it has.
+        known: Vec<String>,
+    },
+    /// The run cannot do it.
+    Impossible {
+        /// The reason. Tasks are named by number (`task 3`) where a policy gives it.
+        reason: String,
+        /// The way out.
+        hint: String,
+    },
+    /// The policy does not admit it.
+    NotAdmitted(String),
+    /// Too many commands wait, or a change came between. It may be tried again.
+    Busy(&'static str),
+    /// The run has ended, or its figures have been lost.
+    Over(&'static str),
+}
+
+/// The answer to a command.
+pub type Answer = Result<Done, Refusal>;
+
+/// A command with its sender.
+pub struct Order {
+    /// The sender.
+    pub issuer: Issuer,
+    /// The command as text, for the record of the run.
+    pub text: String,
+    /// The command.
+    pub command: Command,
+    /// Takes the answer. It is called on the supervisor's thread, so it must not wait.
+    pub answer: Box<dyn FnOnce(Answer) + Send>,
+}
+
+/// Sends commands to a run, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    orders: SyncSender<Order>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Hands over a command, without waiting. The answer comes when the supervisor has carried it out.
+    pub fn send(&self, order: Order) {
+        match self.orders.try_send(order) {
+            Ok(()) => {
+                let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+            }
+            Err(TrySendError::Full(order)) => (order.answer)(Err(Refusal::Busy("too many commands wait"))),
+            Err(TrySendError::Disconnected(order)) => (order.answer)(Err(Refusal::Over("the run has ended"))),
+        }
+    }
+}
+
+/// A change that is on its way to the engine.
+struct Outstanding {
+    order: Order,
+    task: Option<(TaskId, Terms)>,
+}
+
+/// The supervisor's side of the control of a run.
+pub struct Control {
+    pub(crate) mirror: Mirror,
+    domains: Vec<String>,
+    /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
+    one_policy: bool,
+    tasks: Vec<(String, bool)>,
+    orders: Receiver<Order>,
+    wake: Arc<OwnedFd>,
+    /// Changes that wait for the one before.
+    waiting: VecDeque<Order>,
+    outstanding: Option<Outstanding>,
+    /// Somebody has asked for the end, with this time of grace.
+    pub(crate) stop: Option<Span>,
+    pub(crate) is_incomplete: bool,
+}
+
+/// Room for the timers of policies that take over: servers have one for each task, other policies a few for each CPU.
+pub(crate) fn make_room(engine: &mut Engine) {
+    let room = engine.room();
+    let (tasks, cpus) = (engine.system().tasks.len(), engine.system().cpus.len());
+    let timers = u16::try_from(2 * tasks + 4 * cpus + 16).unwrap_or(u16::MAX / 2);
+    engine.reserve(Room { timers: room.timers.max(timers), ..room });
+}
+
+impl Control {
+    /// The control of a run. `engine` is a second engine of the same system as the run's, `domains` names its domains. With `one_policy`
+    /// the first domain is all that the workload describes, and the others are the kernel's.
+    ///
+    /// # Errors
+    /// When the operating system has no descriptor left.
+    pub fn new(mut engine: Engine, domains: Vec<String>, one_policy: bool) -> io::Result<(Control, Handle)> {
+        let (sender, orders) = sync_channel(WAITING);
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let handle = Handle { orders: sender, wake: wake.clone() };
+        make_room(&mut engine);
+        let control = Control {
+            mirror: Mirror::new(engine),
+            domains,
+            one_policy,
+            tasks: Vec::new(),
+            orders,
+            wake,
+            waiting: VecDeque::new(),
+            outstanding: None,
+            stop: None,
+            is_incomplete: false,
+        };
+        Ok((control, handle))
+    }
+
+    /// By task: its name, and whether the kernel schedules it.
+    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>) {
+        self.tasks = tasks;
+    }
+
+    pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Carries out the commands that have come. Returns a change for the scheduler, if there is one and none is on its way.
+    pub(crate) fn serve(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Box<Change>> {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let (mut pids, mut known) = (Some(pids), Vec::new());
+        for _ in 0..WAITING {
+            let Ok(order) = self.orders.try_recv() else { break };
+            match order.command {
+                Command::Status => {
+                    if let Some(pids) = pids.take() {
+                        known = pids();
+                    }
+                    let status = self.status(elapsed, &known);
+                    (order.answer)(Ok(Done::Status(Box::new(status))));
+                }
+                Command::Stop { grace } => {
+                    self.stop.get_or_insert(grace);
+                    (order.answer)(Ok(Done::Stopping));
+                }
+                _ if self.waiting.len() >= WAITING => (order.answer)(Err(Refusal::Busy("too many changes wait"))),
+                _ => self.waiting.push_back(order),
+            }
+        }
+        while self.outstanding.is_none() {
+            let order = self.waiting.pop_front()?;
+            match self.prepare(&order.command) {
+                Ok(Some((change, task))) => {
+                    self.outstanding = Some(Outstanding { order, task });
+                    return Some(Box::new(change));
+                }
+                Ok(None) => (order.answer)(Ok(Done::Unchanged)),
+                Err(refusal) => (order.answer)(Err(refusal)),
+            }
+        }
+        None
+    }
+
+    /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
+    pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
+        let Outstanding { order, task } = self.outstanding.take()?;
+        let Order { issuer, text, answer, .. } = order;
+        let Some(at) = change.made else {
+            answer(Err(Refusal::Busy("another change came between")));
+            return None;
+        };
+        // An event may have released a job in between, which keeps the terms of a task as they were.
+        let kept = task.is_some_and(|(task, wanted)| {
+            let now = self.mirror.engine.system().tasks[task.index()].terms();
+            (now.deadline, now.runtime) != (wanted.deadline, wanted.runtime)
+        });
+        answer(if kept && !self.is_incomplete {
+            Err(Refusal::Busy("a job of the task was open, which keeps its terms"))
+        } else {
+            Ok(Done::Changed(at))
+        });
+        Some((at, issuer, text))
+    }
+
+    /// Answers all that is left at the end of the run.
+    pub(crate) fn close(&mut self) {
+        let left = self.outstanding.take().map(|outstanding| outstanding.order);
+        let left = left.into_iter().chain(self.waiting.drain(..)).collect::<Vec<_>>();
+        for order in left.into_iter().chain(self.orders.try_iter()) {
+            (order.answer)(Err(Refusal::Over("the run has ended")));
+        }
+    }
+
+    /// The run at this instant. O(system).
+    fn status(&self, elapsed: Span, pids: &[Option<i32>]) -> Status {
+        let system = self.mirror.engine.system();
+        let policies = match system.domains.as_slice() {
+            [] => vec![PolicyStatus { domain: None, policy: system.policy }],
+            [first, ..] if self.one_policy => vec![PolicyStatus { domain: None, policy: first.policy }],
+            domains => {
+                let named = self.domains.iter().zip(domains);
+                named.map(|(name, domain)| PolicyStatus { domain: Some(name.clone()), policy: domain.policy }).collect()
+            }
+        };
+        let tasks = self.tasks.iter().zip((0..).map(TaskId));
+        let pid = |task: TaskId| pids.get(task.index()).copied().flatten();
+        Status {
+            elapsed,
+            stepped: self.mirror.engine.now(),
+            policies,
+            tasks: tasks.map(|((name, kernel), task)| self.mirror.task(task, name, pid(task), *kernel)).collect(),
+            cpus: self.mirror.cpus(),
+            events: self.mirror.events(),
+            is_incomplete: self.is_incomplete,
+        }
+    }
+
+    fn task(&self, name: &str) -> Result<TaskId, Refusal> {
+        let found = self.tasks.iter().position(|(task, _)| task == name);
+        found.map(|index| TaskId(index as u32)).ok_or_else(|| Refusal::Unknown {
+            what: "task",
+            name: name.to_owned(),
+            known: self.tasks.iter().map(|(name, _)| name.clone()).collect(),
+        })
+    }
+
+    /// The inputs of a change, and for one that a job may prevent the terms that it leads to.
+    #[expect(clippy::type_complexity, reason = "it is used once")]
+    fn prepare(&mut self, command: &Command) -> Result<Option<(Change, Option<(TaskId, Terms)>)>, Refusal> {
+        if self.is_incomplete {
+            return Err(Refusal::Over("records of the run were lost, so that changes cannot be admitted any more"));
+        }
+        let mut checked = None;
+        let (inputs, install) = match command {
+            Command::Status | Command::Stop { .. } => return Ok(None),
+            Command::Set { task, terms } => {
+                let task = self.task(task)?;
+                let inputs = self.set(task, terms)?;
+                if let Some(Input::Terms { deadline, runtime, .. }) = inputs.first() {
+                    let (deadline, runtime) = (*deadline, *runtime);
+                    checked = Some((task, Terms { deadline, runtime, ..self.mirror.engine.agreed(task) }));
+                }
+                (inputs, None)
+            }
+            Command::Policy { domain, to } => {
+                let domain = self.domain(domain.as_deref())?;
+                (Vec::new(), self.switch(domain, *to)?)
+            }
+            Command::Add(name) => (self.enter(name)?, None),
+            Command::Remove(name) => {
+                let task = self.task(name)?;
+                if self.mirror.engine.is_gone(task) {
+                    return Err(impossible(format!("task `{name}` has left already"), "`add` lets it come back"));
+                }
+                self.own(task)?;
+                (vec![Input::Leave { task }], None)
+            }
+            Command::Trigger(name) => {
+                let task = self.task(name)?;
+                if !self.mirror.engine.is_released_by_events(task) {
+                    let reason = format!("jobs of task `{name}` are not released by events");
+                    return Err(impossible(reason, "only tasks with `event:` or `after:` can be triggered"));
+                }
+                if self.mirror.engine.is_gone(task) {
+                    return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+                }
+                (vec![Input::Release { task }], None)
+            }
+            Command::Reload(target) => self.reload(target)?,
+        };
+        if inputs.is_empty() && install.is_none() {
+            return Ok(None);
+        }
+        Ok(Some((Change::new(inputs, install, self.mirror.terms), checked)))
+    }
+
+    /// A task that Takt schedules itself.
+    fn own(&self, task: TaskId) -> Result<(), Refusal> {
+        let (name, of_kernel) = &self.tasks[task.index()];
+        if *of_kernel {
+            let reason = format!("the kernel schedules task `{name}` (`class:`)");
+            return Err(impossible(reason, "end the run to change it"));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, name: &str) -> Result<Vec<Input>, Refusal> {
+        let task = self.task(name)?;
+        self.own(task)?;
+        if !self.mirror.engine.is_gone(task) {
+            return Err(impossible(format!("task `{name}` is there already"), "`remove` lets it leave"));
+        }
+        let terms = self.mirror.engine.agreed(task);
+        self.admit(task, &terms)?;
+        Ok(vec![Input::Enter { task }])
+    }
+
+    fn admit(&mut self, task: TaskId, terms: &Terms) -> Result<(), Refusal> {
+        if self.mirror.engine.admits(task, terms) {
+            return Ok(());
+        }
+        let system = self.mirror.engine.system();
+        let domain = system.domains.iter().find(|domain| domain.tasks.contains(&task));
+        let policy = domain.map_or(system.policy, |domain| domain.policy);
+        let span = |span: Option<Span>| span.map_or("none".to_owned(), |span| span.to_string());
+        let own = [
+            format!("period {}", span(terms.period)),
+            format!("deadline {}", span(terms.deadline)),
+            format!("runtime {}", span(terms.runtime)),
+        ];
+        let reserved = terms.reserved().map(|reserved| format!(", reserved {}", reserved.budget));
+        Err(Refusal::NotAdmitted(format!(
+            "the policy `{}{}` does not admit task `{}` with {}{}",
+            policy.prefix(),
+            policy.profile.name,
+            self.tasks[task.index()].0,
+            own.join(", "),
+            reserved.unwrap_or_default()
+        )))
+    }
+
+    /// Other terms for a task.
+    fn set(&mut self, task: TaskId, new: &NewTerms) -> Result<Vec<Input>, Refusal> {
+        self.own(task)?;
+        let engine = &self.mirror.engine;
+        let (name, described) = (&self.tasks[task.index()].0, &engine.system().tasks[task.index()]);
+        if engine.is_gone(task) {
+            return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+        }
+        for span in [new.period, new.deadline, new.runtime].into_iter().flatten() {
+            if span <= Span::ZERO {
+                return Err(impossible("a duration must be above zero".to_owned(), "write one such as `10ms`"));
+            }
+        }
+        let mut inputs = Vec::new();
+        let now = engine.agreed(task);
+        match described.arrival {
+            Arrival::Event { .. } => {
+                if new.period.is_some() {
+                    let reason = format!("events release the jobs of task `{name}`, so it has no period");
+                    return Err(impossible(reason, "set `deadline`, `runtime` or `utility`"));
+                }
+                let utility = new.utility.unwrap_or(described.height());
+                if utility > MOST {
+                    return Err(impossible(
+                        "the utility is too high".to_owned(),
+                        "write a number of at most a billion",
+                    ));
+                }
+                let (deadline, runtime) = (new.deadline.or(now.deadline), new.runtime.or(now.runtime));
+                if (deadline, runtime, utility) != (now.deadline, now.runtime, described.height()) {
+                    inputs.push(Input::Terms { task, deadline, runtime, utility });
+                }
+            }
+            Arrival::Periodic { .. } | Arrival::Sporadic { .. } => {
+                if new.utility.is_some() {
+                    let reason = format!("the utility of task `{name}` is that of the file");
+                    return Err(impossible(
+                        reason,
+                        "only tasks whose jobs are released by events can be given another",
+                    ));
+                }
+                let before = now.period.unwrap_or_default();
+                let period = new.period.unwrap_or(before);
+                let follows = if now.deadline == Some(before) { Some(period) } else { now.deadline };
+                let (deadline, runtime) = (new.deadline.or(follows), new.runtime.or(now.runtime));
+                if (Some(period), deadline, runtime) != (now.period, now.deadline, now.runtime) {
+                    inputs.push(Input::Retime { task, period, deadline, runtime });
+                }
+            }
+            Arrival::Listed { .. } | Arrival::Activated => {
+                if [new.period, new.deadline, new.runtime].iter().any(Option::is_some) || new.utility.is_some() {
+                    let reason = format!("the releases of task `{name}` are a list, or those of its windows");
+                    return Err(impossible(reason, "only `share` and `importance` can be set"));
+                }
+            }
+        }
+        if let Some(Input::Retime { deadline, runtime, .. } | Input::Terms { deadline, runtime, .. }) = inputs.first() {
+            if let (Some(runtime), Some(deadline)) = (*runtime, *deadline)
+                && runtime > deadline
+            {
+                let reason =
+                    format!("task `{name}` could never meet its deadline: runtime {runtime}, deadline {deadline}");
+                return Err(impossible(reason, "lower `runtime`, or raise `deadline` or `period`"));
+            }
+        }
+        let share = new.share.or(described.share);
+        let importance = new.importance.unwrap_or(described.importance);
+        if (share, importance) != (described.share, described.importance) {
+            if importance == 0 || share.is_some_and(|share| !(1..=1_000_000).contains(&share)) {
+                return Err(impossible(
+                    "a share is above 0 and at most 1, an importance at least 1".to_owned(),
+                    "write for example `share=0.25`",
+                ));
+            }
+            inputs.push(Input::Share { task, share, importance });
+        }
+        if let Some(&Input::Retime { period, deadline, runtime, .. }) = inputs.first() {
+            self.admit(task, &Terms { period: Some(period), deadline, runtime, ..now })?;
+        } else if let Some(&Input::Terms { deadline, runtime, .. }) = inputs.first() {
+            self.admit(task, &Terms { deadline, runtime, ..now })?;
+        }
+        Ok(inputs)
+    }
+
+    fn domain(&self, name: Option<&str>) -> Result<Option<u16>, Refusal> {
+        let domains = &self.mirror.engine.system().domains;
+        let known = || if self.one_policy { Vec::new() } else { self.domains.clone() };
+        match name {
+            None if domains.is_empty() => Ok(None),
+            None if self.one_policy => Ok(Some(0)),
+            None => Err(Refusal::Unknown { what: "domain", name: String::new(), known: known() }),
+            Some(name) => {
+                let found = known().iter().position(|domain| domain == name).map(|index| Some(index as u16));
+                found.ok_or_else(|| Refusal::Unknown { what: "domain", name: name.to_owned(), known: known() })
+            }
+        }
+    }
+
+    /// Another policy for the system or a domain.
+    fn switch(&self, domain: Option<u16>, mut to: PolicySpec) -> Result<Option<Install>, Refusal> {
+        let engine = &self.mirror.engine;
+        let system = engine.system();
+        if !system.windows.is_empty() {
+            let hint = "policies of online `tasks` can be switched; another table comes with another run";
+            return Err(impossible("a window table keeps its policy".to_owned(), hint));
+        }
+        let described = domain.map(|domain| &system.domains[usize::from(domain)]);
+        let before = described.map_or(system.policy, |domain| domain.policy);
+        to.placement = before.placement;
+        if to == before {
+            return Ok(None);
+        }
+        let cpus = described.map_or(system.cpus, |domain| domain.cpus);
+        let name = format!("{}{}", to.prefix(), to.profile.name);
+        let other = "choose another policy; `takt policies` lists them";
+        if to.scope == Scope::Table {
+            return Err(impossible(format!("the policy `{name}` schedules no tasks by itself"), other));
+        }
+        if to.scope == Scope::Uniprocessor && cpus.len() > 1 {
+            let hint = "choose a form for several CPUs, such as `g-edf` or `p-edf`";
+            return Err(impossible(
+                format!("the policy `{name}` schedules one CPU, and there are {}", cpus.len()),
+                hint,
+            ));
+        }
+        let Some(index) = system.alternatives.iter().position(|spec| *spec == to) else {
+            let reason = format!("the run has no policy `{name}` with these settings");
+            return Err(impossible(reason, "leave the settings out, or name it in `changes:` of the file"));
+        };
+        let prepared = match domain {
+            None => engine.prepare(to),
+            Some(domain) => engine.prepare_domain(domain, to),
+        };
+        let prepared = prepared
+            .map_err(|invalid| Refusal::NotAdmitted(format!("the policy `{name}` cannot take over: {invalid}")))?;
+        if domain.is_none() && prepared.timers() > engine.room().timers {
+            let reason =
+                format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
+            return Err(impossible(reason, "name it in `changes:` of the file"));
+        }
+        Ok(Some(Install { prepared: Some(prepared), input: Input::Switch { domain, to: index as u16 } }))
+    }
+
+    /// What leads from the present system to another one, if it can be reached in place.
+    fn reload(&mut self, target: &Target) -> Result<(Vec<Input>, Option<Install>), Refusal> {
+        let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
+        let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();
+        let added = target.tasks.iter().filter(|name| !own.contains(name));
+        fixed.extend(added.map(|name| format!("task `{name}` is new")));
+        let system = self.mirror.engine.system();
+        let mut wanted = Vec::new();
+        for (index, name) in own.iter().enumerate() {
+            let Some(at) = target.tasks.iter().position(|other| other == *name) else {
+                fixed.push(format!("task `{name}` is missing"));
+                continue;
+            };
+            let (old, new) = (&system.tasks[index], &target.system.tasks[at]);
+            fixed.extend(differences(old, new).map(|what| format!("`{what}` of task `{name}`")));
+            let utility = matches!(old.arrival, Arrival::Event { .. }).then(|| new.height());
+            let terms = NewTerms {
+                period: new.arrival.period().filter(|_| !matches!(new.arrival, Arrival::Event { .. })),
+                deadline: new.deadline,
+                runtime: new.runtime,
+                share: new.share,
+                importance: Some(new.importance),
+                utility: utility.filter(|utility| *utility != old.height()),
+            };
+            wanted.push((TaskId(index as u32), terms));
+        }
+        let (old, new) = (system, &target.system);
+        let parts = [
+            ("cpus", old.cpus != new.cpus),
+            ("windows", old.windows != new.windows || old.partitions.len() != new.partitions.len()),
+            ("resources", old.resources != new.resources),
+            ("servers", old.servers != new.servers),
+            ("domains", old.domains.len() != new.domains.len()),
+            ("late", old.late != new.late),
+            ("backlog", old.backlog != new.backlog),
+            ("seed", old.seed != new.seed),
+        ];
+        fixed.extend(parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("`{name}`")));
+        if old.domains.len() == new.domains.len() && old.domains.is_empty() {
+            if old.policy != new.policy {
+                policies.push((None, new.policy));
+            }
+        } else {
+            let pairs = old.domains.iter().zip(&new.domains).zip(0..);
+            for ((before, after), index) in pairs {
+                if before.policy != after.policy {
+                    policies.push((Some(index), after.policy));
+                }
+                if (before.cpus, before.tasks.len(), before.band) != (after.cpus, after.tasks.len(), after.band) {
+                    fixed.push("the CPUs, the tasks or the band of a domain".to_owned());
+                }
+            }
+        }
+        if policies.len() > 1 {
+            fixed.push("the policies of several domains at once".to_owned());
+        }
+        if !fixed.is_empty() {
+            let reason = format!("this cannot change in place: {}", fixed.join(", "));
+            return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
+        }
+        let install = match policies.first() {
+            Some((domain, to)) => self.switch(*domain, *to)?,
+            None => None,
+        };
+        for (task, terms) in wanted {
+            let described = &self.mirror.engine.system().tasks[task.index()];
+            let movable = matches!(
+                described.arrival,
+                Arrival::Event { .. } | Arrival::Periodic { .. } | Arrival::Sporadic { .. }
+            );
+            if self.mirror.engine.is_gone(task) || self.tasks[task.index()].1 {
+                continue;
+            }
+            let terms = if movable {
+                terms
+            } else {
+                NewTerms { share: terms.share, importance: terms.importance, ..NewTerms::default() }
+            };
+            inputs.extend(self.set(task, &terms)?);
+        }
+        Ok((inputs, install))
+    }
+}
+
+/// The keys of a task that differ and cannot change in place.
+fn differences<'a>(
+    old: &'a takt_core::model::Task,
+    new: &'a takt_core::model::Task,
+) -> impl Iterator<Item = &'static str> + use<'a> {
+    use std::mem::discriminant;
+    let fixed = !matches!(old.arrival, Arrival::Periodic { .. } | Arrival::Sporadic { .. } | Arrival::Event { .. });
+    let all = [
+        ("releases", discriminant(&old.arrival) != discriminant(&new.arrival) || (fixed && old.arrival != new.arrival)),
+        ("deadline", old.deadline.is_some() && new.deadline.is_none() || fixed && old.deadline != new.deadline),
+        ("runtime", old.runtime.is_some() && new.runtime.is_none() || fixed && old.runtime != new.runtime),
+        ("budget", (old.budget, old.jitter) != (new.budget, new.jitter)),
+        ("reservation", old.reservation != new.reservation || old.server != new.server),
+        ("handler", old.handler != new.handler),
+        ("on_abort", old.on_abort != new.on_abort),
+        ("completion", old.completion != new.completion),
+        ("priority", old.priority != new.priority),
+        ("cpu", old.affinity != new.affinity),
+    ];
+    all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+}
+
+fn impossible(reason: String, hint: &str) -> Refusal {
+    Refusal::Impossible { reason, hint: hint.to_owned() }
+}

@@ -1,0 +1,181 @@
+//! The control socket of a run: a file `RUN.sock` in a directory that belongs to one user.
+//!
+//! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if nobody else can enter it.
+
+use crate::run_id::RunId;
+use rustix::net::sockopt::socket_peercred;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Environment variable with the directory of the user's session.
+const SESSION: &str = "XDG_RUNTIME_DIR";
+const SYSTEM: &str = "/run/takt";
+const SUFFIX: &str = ".sock";
+
+/// A listening socket. The file is removed with this value.
+#[derive(Debug)]
+pub struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// The process at the other end of a connection, as the kernel names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process id when it connected.
+    pub pid: i32,
+}
+
+/// The directory of this user's sockets. It need not exist.
+#[must_use]
+pub fn directory() -> PathBuf {
+    let session = std::env::var_os(SESSION).map(PathBuf::from).filter(|session| session.is_absolute());
+    session.map_or_else(|| SYSTEM.into(), |session| session.join("takt"))
+}
+
+/// The sockets in a directory, with their runs. Nothing else there counts.
+fn sockets_in(directory: &Path) -> Vec<(RunId, PathBuf)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let socket = |entry: fs::DirEntry| {
+        let run = entry.file_name().to_str()?.strip_suffix(SUFFIX)?.parse().ok()?;
+        entry.file_type().ok()?.is_socket().then(|| (run, entry.path()))
+    };
+    let mut found: Vec<_> = entries.filter_map(socket).collect();
+    found.sort();
+    found
+}
+
+/// All control sockets that this user finds, those of dead runs included.
+#[must_use]
+pub fn sockets() -> Vec<(RunId, PathBuf)> {
+    let mut found = sockets_in(&directory());
+    if directory() != Path::new(SYSTEM) {
+        found.extend(sockets_in(Path::new(SYSTEM)));
+    }
+    found
+}
+
+impl ControlSocket {
+    /// The control socket of a run of this process: in a directory of mode 0700, itself of mode 0600. It does not block.
+    ///
+    /// # Errors
+    /// The directory cannot be made, belongs to another user, or others may enter it.
+    pub fn bind(run: &RunId) -> io::Result<ControlSocket> {
+        ControlSocket::bind_in(&directory(), run)
+    }
+
+    fn bind_in(directory: &Path, run: &RunId) -> io::Result<ControlSocket> {
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(io::Error::new(e.kind(), format!("cannot make `{}`: {e}", directory.display())));
+            }
+            _ => {}
+        }
+        let known = fs::symlink_metadata(directory)?;
+        let own = rustix::process::geteuid().as_raw();
+        if !known.is_dir() || known.uid() != own || known.mode() & 0o077 != 0 {
+            let why = format!("`{}` is no directory that only this user may enter", directory.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let path = directory.join(format!("{run}{SUFFIX}"));
+        // A run of this name that is not this one is dead.
+        let _ = fs::remove_file(&path);
+        let socket = ControlSocket { listener: UnixListener::bind(&path)?, path };
+        fs::set_permissions(&socket.path, Permissions::from_mode(0o600))?;
+        socket.listener.set_nonblocking(true)?;
+        Ok(socket)
+    }
+
+    /// What connections are accepted from.
+    #[must_use]
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Where the socket is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The process that has connected.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    let credentials = socket_peercred(stream)?;
+    Ok(Peer { uid: credentials.uid.as_raw(), pid: credentials.pid.as_raw_nonzero().get() })
+}
+
+impl Peer {
+    /// Whether it may control runs of this process: the same user, or root.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
+    }
+}
+
+/// The control socket of a dead run.
+pub(crate) fn remains(run: &RunId) -> Vec<PathBuf> {
+    let mut all = sockets();
+    all.retain(|(of, _)| of == run);
+    all.into_iter().map(|(_, path)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str, mode: u32) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("takt-socket-{name}-{}", std::process::id()));
+        DirBuilder::new().mode(mode).create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_socket_is_the_users_own_and_is_removed() {
+        let directory = directory("own", 0o700);
+        let run = RunId::new().unwrap();
+        let socket = ControlSocket::bind_in(&directory, &run).unwrap();
+        assert_eq!(fs::metadata(socket.path()).unwrap().mode() & 0o777, 0o600);
+        fs::write(directory.join("1-2.sock"), "no socket").unwrap();
+        assert_eq!(sockets_in(&directory), [(run, socket.path().to_owned())]);
+        let client = UnixStream::connect(socket.path()).unwrap();
+        let (served, _) = socket.listener().accept().unwrap();
+        let found = peer(&served).unwrap();
+        assert_eq!((found.uid, found.pid), (rustix::process::geteuid().as_raw(), run.pid()));
+        assert!(found.is_allowed());
+        assert!(!Peer { uid: found.uid.max(1) + 1, ..found }.is_allowed());
+        drop((client, socket));
+        assert_eq!(sockets_in(&directory), []);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_refused() {
+        let run = RunId::new().unwrap();
+        let open = directory("open", 0o755);
+        let refused = ControlSocket::bind_in(&open, &run).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let link = open.join("link");
+        let own = directory("linked", 0o700);
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert_eq!(ControlSocket::bind_in(&link, &run).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(sockets_in(&own), []);
+        fs::remove_dir_all(open).unwrap();
+        fs::remove_dir_all(own).unwrap();
+    }
+}
