@@ -16,6 +16,7 @@ use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
@@ -111,6 +112,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
+    let rotate = args.output.trace_size.map(|_| recorder.rotation());
+    if let Some(rotate) = &rotate {
+        rotates_by_signal(&workload, rotate.clone());
+    }
+    let manager = plan.manager.clone();
     let mut watch = Watch {
         recorder: &mut recorder,
         steps: &mut steps,
@@ -119,6 +125,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         opened,
         server: None,
         uncontrolled: None,
+        rotate,
+        manager,
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
@@ -252,6 +260,15 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// SIGUSR1 begins another file of the trace, unless it releases jobs of a task.
+fn rotates_by_signal(workload: &Workload, rotate: Arc<AtomicBool>) {
+    let source = takt_workload::EventSource::Signal("USR1");
+    if workload.tasks.iter().all(|task| task.event.as_deref() != Some(&source)) {
+        // The signal is known, and one that cannot be handled only does nothing here.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGUSR1, rotate);
+    }
 }
 
 /// The service manager that started this program, if any.
@@ -514,14 +531,18 @@ struct Watch<'a> {
     steps: &'a mut super::steps::Writer,
     length: Option<Span>,
     bar: Bar,
+    rotate: Option<Arc<AtomicBool>>,
+    manager: Option<Arc<ServiceManager>>,
 }
 
 impl Observer for Watch<'_> {
     fn named(&mut self, run: &RunId) {
         let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
-        let started = ControlSocket::bind(run)
-            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule, path }));
+        let started = ControlSocket::bind(run).and_then(|socket| {
+            let (rotate, manager) = (self.rotate.clone(), self.manager.clone());
+            Server::start(Service { socket, about, run: handle, load, schedule, path, rotate, manager })
+        });
         match started {
             Ok(server) => self.server = Some(server),
             Err(e) => self.uncontrolled = Some(e),

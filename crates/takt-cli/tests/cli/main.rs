@@ -15,5 +15,6 @@ mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod placement;
+mod series;
 mod summary;
 mod sweep;

@@ -123,7 +123,11 @@ fn a_full_disk_of_an_output_does_not_stop_the_schedule() {
                 - {name: a, period: 20ms, runtime: 6ms, init: yes, output: /dev/full, cmd: 'takt done; while :; do echo text 2>> errors; takt done; done'}\n\
                 - {name: b, period: 50ms, runtime: 5ms, init: yes, output: 'null', cmd: exec takt burn --runtime 2ms}\n";
     on_each_mechanism(text, &["--duration", "500ms"], |run, room| {
-        let errors = room.text("errors").lines().filter(|line| line.contains("No space left")).count();
+        let errors = room
+            .text("errors")
+            .lines()
+            .filter(|line| line.contains("I/O error") || line.contains("No space left"))
+            .count();
         let _ = fs::remove_file(room.path("errors"));
         ensure(errors > 5 && counts(&run["tasks"][1], ["met", "missed"]) == [10, 0], || format!("{errors} errors"))
     });
@@ -362,5 +366,31 @@ fn a_stalled_scheduler_gives_no_sign_of_life() {
         });
         running.signal(Signal::TERM);
         running.wait();
+    });
+}
+
+/// A run divides its trace when it is asked to, by `takt ctl` and by SIGUSR1; the parts are the whole.
+#[test]
+fn a_trace_is_divided_by_ctl_and_by_signal() {
+    on_cpus(|| {
+        let room = Room::with(SLOW);
+        let running = room.start(&["run", "w.yaml", "--trace", "t.jsonl", "--trace-size", "1M", "--duration", "60s"]);
+        until("it has records", || room.text("t.jsonl").lines().count() > 10);
+        let pid = running.pid().to_string();
+        let said = room.takt(&["ctl", "--run", &pid, "trace", "rotate"]).expect(0);
+        until("there is an older file", || {
+            room.path("t.1.jsonl").exists() && room.text("t.jsonl").lines().count() > 10
+        });
+        running.signal(Signal::USR1);
+        until("there are two", || room.path("t.2.jsonl").exists() && room.text("t.jsonl").lines().count() > 10);
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+        assert!(!room.path("t.3.jsonl").exists(), "{}", said.stdout);
+        let parts = ["t.2.jsonl", "t.1.jsonl", "t.jsonl"].map(|name| room.trace(name));
+        room.takt(&["trace", "convert", "t.jsonl", "whole.jsonl", "--series"]).expect(0);
+        let whole = room.trace("whole.jsonl");
+        assert_eq!(parts.iter().map(|part| part.records.len()).sum::<usize>(), whole.records.len());
+        assert!(whole.records.iter().is_sorted_by_key(|record| record.record.at));
+        room.check("whole.jsonl", "w.yaml").unwrap();
     });
 }
