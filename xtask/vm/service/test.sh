@@ -61,6 +61,21 @@ is "NOTIFY_SOCKET of the processes" 0 "$(grep -c NOTIFY_SOCKET $(sed "s,\b$main\
 # The watchdog of five seconds has its sign of life.
 sleep 12
 is "after twelve seconds" "active $main 0" "$(property ActiveState) $(property MainPID) $(property NRestarts)"
+
+# Another version of the file takes over without another process; one with a fault changes nothing.
+reloaded() { [ "$(property StatusText)" = "/etc/takt/clock.yaml is scheduled" ] && [ "$(property ActiveState)" = active ]; }
+cp /etc/takt/clock.yaml first.yaml
+sed -i 's/period: 100ms/period: 50ms/' /etc/takt/clock.yaml
+systemctl reload takt@clock
+within 10 reloaded
+takt ctl status > status 2>&1
+is "after a reload" "active $main 2" "$(property ActiveState) $(property MainPID) $(burns)"
+if grep -q '50ms' status; then ok "the new period"; else bad "the new period" "it is not there" status; fi
+sed -i 's/period: 50ms/period: soon/' /etc/takt/clock.yaml
+systemctl reload takt@clock
+sleep 1
+is "after a reload with a fault" "active $main 2" "$(property ActiveState) $(property MainPID) $(burns)"
+cp first.yaml /etc/takt/clock.yaml
 systemctl stop takt@clock
 is "a stopped service" "inactive success" "$(property ActiveState) $(property Result)"
 met_deadlines "a stopped service" clock.json 600
