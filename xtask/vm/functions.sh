@@ -1,4 +1,4 @@
-# What the scripts of the test machines report: `vm: ok NAME` or `vm: FAILED NAME: why`, which the console shows and xtask counts.
+# Reports of the scripts of the test machines: `vm: ok NAME` or `vm: FAILED NAME: why`, which the console shows and xtask counts.
 
 ok() { echo "vm: ok $1"; }
 bad() {

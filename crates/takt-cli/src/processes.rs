@@ -1,4 +1,4 @@
-//! What the machine says of the settings of processes (`user`, `cwd`, `limits` …), before anything starts.
+//! Settings of processes on this machine (`user`, `cwd`, `limits` …), before anything starts.
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};

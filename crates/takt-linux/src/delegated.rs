@@ -64,7 +64,7 @@ impl Drop for Delegated {
             let _ = control::write(&self.own.join("cgroup.subtree_control"), &format!("-{CONTROLLER}"));
         }
         if let Some(leaf) = &self.leaf {
-            // What cannot move back keeps its group, which the service manager removes with that of the service.
+            // A process that cannot move back keeps its group, which the service manager removes with that of the service.
             for pid in control::pids(&leaf.join("cgroup.procs")) {
                 let _ = control::write(&self.own.join("cgroup.procs"), &pid.to_string());
             }

@@ -1,6 +1,6 @@
 //! The service manager that started this program, in the protocol of systemd's `sd_notify`: datagrams to the socket in `NOTIFY_SOCKET`.
 //!
-//! A manager that does not listen, or whose socket is full, delays nobody: each datagram is sent without waiting, and a lost one is lost.
+//! A manager that does not listen, or whose socket is full, delays no caller: each datagram is sent without waiting, and a lost one is lost.
 
 use rustix::process::getpid;
 use std::ffi::OsStr;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_does_not_read_delays_nobody() {
+    fn a_manager_that_does_not_read_delays_no_caller() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let unread = UnixDatagram::bind(&path).unwrap();

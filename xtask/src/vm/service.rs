@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// A stable release, whose packages stay where they are.
 const SUITE: &str = "trixie";
-/// What of the packages the machine has: programs and libraries, no documentation.
+/// The parts of packages that the machine has: programs and libraries, no documentation.
 const PARTS: [&str; 6] = ["usr/bin/", "usr/sbin/", "usr/lib/", "usr/lib64/", "usr/share/dbus-1/", "etc/"];
 /// The folders that begin these names are links into `usr`, whatever a package says.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
@@ -97,7 +97,7 @@ fn initramfs(dir: &Path, packages: &Path) -> Result<PathBuf> {
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
     let path = dir.join("systemd.cpio");
     let mut machine = Machine { archive: Archive::new(BufWriter::new(File::create(&path)?)), folders: BTreeSet::new() };
-    for folder in ["usr", "dev", "proc", "sys", "run", "tmp", "var", "var/log", "root", "home"] {
+    for folder in ["usr", "dev", "proc", "sys", "run", "tmp", "var", "var/log", "root", "srv"] {
         machine.folder(folder)?;
     }
     for link in MERGED {
@@ -122,7 +122,7 @@ fn initramfs(dir: &Path, packages: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The machine's file system while it comes into being.
+/// The machine's file system, entry by entry.
 struct Machine<W: Write> {
     archive: Archive<W>,
     folders: BTreeSet<String>,

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// A run's trace may pile up to so many bytes before nobody is taken to read it.
+/// A run's trace may pile up to so many bytes until its reader counts as gone.
 const PILE_MAX: usize = 64 << 20;
 
-/// What is written behind.
+/// Where such a thread writes.
 pub(crate) trait Sink: Write {
     /// Ends the file, and begins the next one.
     fn next(&mut self) -> io::Result<()>;
@@ -103,7 +103,7 @@ pub(crate) fn behind(mut out: Box<dyn Sink + Send>) -> (Behind, Thread) {
 }
 
 impl Behind {
-    /// What follows is written into the next file.
+    /// Later bytes are written into the next file.
     pub(crate) fn next(&self) -> io::Result<()> {
         self.chunks.send(Chunk::Next).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
     }

@@ -195,7 +195,7 @@ impl Series {
 
 impl Writer for Series {
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
-        // What the writer keeps for itself counts only after it has handed it over.
+        // The buffer of the writer counts only after it has handed that over.
         if self.count.load(Ordering::Relaxed) + BUFFER + self.reserve > self.size {
             self.writer()?.flush()?;
         }

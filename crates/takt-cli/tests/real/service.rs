@@ -50,7 +50,7 @@ fn a_process_has_exactly_the_settings_of_its_workload() {
             fs::create_dir(room.path("home")).unwrap();
             fs::write(room.path("seen"), "old\n").unwrap();
             let mut command = room.command(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
-            command.env("REMOVED", "not").env("NOTIFY_SOCKET", "@takt-nobody-listens");
+            command.env("REMOVED", "not").env("NOTIFY_SOCKET", "@takt-without-manager");
             crate::common::Running::start(&mut command).wait().json();
             let text = room.text("seen");
             let seen = report(&text);
@@ -78,15 +78,15 @@ fn a_user_by_name_has_the_groups_and_variables_of_the_database() {
     if !Capability::Users.is_present() {
         return skip(Capability::Users, "the user of a process");
     }
-    let text = "policy: fp\ncpus: 0\ntasks: [{name: a, batch: yes, user: nobody, output: seen, cmd: 'id -u; id -G; echo $USER $LOGNAME $HOME'}]";
-    let expected = Command::new("sh").args(["-c", "id -u nobody; id -G nobody"]).output().unwrap().stdout;
+    let text = "policy: fp\ncpus: 0\ntasks: [{name: a, batch: yes, user: daemon, output: seen, cmd: 'id -u; id -G; echo $USER $LOGNAME $HOME'}]";
+    let expected = Command::new("sh").args(["-c", "id -u daemon; id -G daemon"]).output().unwrap().stdout;
     on_cpus(|| {
         let room = open_room(text);
         room.takt(&["run", "w.yaml"]).expect(0);
         let seen = room.text("seen");
         let (ids, variables) = seen.trim_end().rsplit_once('\n').unwrap();
         assert_eq!(format!("{ids}\n").as_bytes(), expected);
-        assert!(variables.starts_with("nobody nobody /"), "{variables}");
+        assert!(variables.starts_with("daemon daemon /"), "{variables}");
     });
 }
 
@@ -113,7 +113,7 @@ fn the_process_of_another_user_meets_the_deadlines_of_the_simulation() {
     });
 }
 
-/// A process that writes to a full disk is told so, and the schedule goes on.
+/// A process that writes to a full disk receives an error, and the schedule continues.
 #[test]
 fn a_full_disk_of_an_output_does_not_stop_the_schedule() {
     if !Capability::DevFull.is_present() {
@@ -133,7 +133,7 @@ fn a_full_disk_of_an_output_does_not_stop_the_schedule() {
     });
 }
 
-/// What the machine or the user does not allow is found before anything starts.
+/// Settings that the machine or the user does not allow are found before anything starts.
 #[test]
 fn settings_that_cannot_be_are_refused_before_anything_starts() {
     let refused = |keys: &str, user: Option<u32>| {
