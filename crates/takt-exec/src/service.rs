@@ -57,10 +57,9 @@ impl Service {
 
     /// The run ends. Only the first call has an effect.
     pub(crate) fn stopping(&mut self, text: impl FnOnce() -> String) {
-        if !std::mem::replace(&mut self.stopping, true) {
-            if let Some(manager) = &self.manager {
-                manager.stopping(&text());
-            }
+        let first = !std::mem::replace(&mut self.stopping, true);
+        if let Some(manager) = self.manager.as_ref().filter(|_| first) {
+            manager.stopping(&text());
         }
     }
 
