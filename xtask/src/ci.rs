@@ -54,6 +54,7 @@ const CI: &[Step] = &[
         name: "documentation",
         run: |_| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
+    Step { name: "service under systemd", run: |until| vm::service::run(false, Some(until)) },
     Step { name: "virtual machines", run: |until| vm::run(&vm::Options::until(until)) },
 ];
 

@@ -29,6 +29,7 @@ usage: cargo xtask COMMAND
      --image FILE    this kernel image instead of a downloaded one
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
      --verbose       the whole console
+  service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
             Some(options) => vm::run(&options),
             None => return usage(),
         },
+        ["service"] => vm::service::run(false, None),
+        ["service", "--verbose"] => vm::service::run(true, None),
         ["metal"] => metal::run(),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),

@@ -11,6 +11,7 @@ mod header;
 mod input;
 mod outcome;
 mod parallel;
+mod processes;
 mod progress;
 mod report;
 

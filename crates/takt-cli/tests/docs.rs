@@ -38,6 +38,8 @@ const NOT_RUN: [(&str, &str); 12] = [
     ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo run -p edzl", "run by the tests of that crate"),
     ("cargo run --release -p edzl", "takes a minute; the tests of that crate run a smaller form"),
+    ("install -m 644", "changes the machine; `cargo xtask service` does it in a virtual one"),
+    ("systemctl ", "needs systemd; `cargo xtask service` runs it in a virtual machine"),
     ("systemd-run ", "needs a user session of systemd"),
     ("mkdir ", "changes the machine's cgroup mounts"),
 ];

@@ -26,6 +26,7 @@ mod requests;
 mod rings;
 mod scheduler;
 mod segments;
+mod service;
 mod sources;
 mod supervisor;
 mod sync;
@@ -38,7 +39,8 @@ mod waits;
 pub use control::{Answer, Command, Control, Done, Handle, Issuer, NewTerms, Order, Refusal, Target};
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{
-    Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass, TaskEnd,
+    Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,
+    SchedulerClass, TaskEnd,
 };
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::{Incarnation, SOURCE, completion_data};
-use crate::plan::{EventSource, Plan, TaskEnd};
+use crate::plan::{self, EventSource, Plan, TaskEnd};
 use crate::report::{Attempt, Error};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -19,8 +19,8 @@ use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::{
-    Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, ThreadState, Tracepoints, Unavailable,
-    disturbance, protocol, timer,
+    Group, Identity, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, ThreadState, Tracepoints,
+    Unavailable, disturbance, protocol, service, timer,
 };
 
 /// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
@@ -177,12 +177,17 @@ impl Children {
     ) -> Result<Children, Error> {
         let mut outputs = Vec::with_capacity(plan.processes.len());
         for process in &plan.processes {
-            let path = process.output.as_ref();
-            let path = path.map(|path| plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path)));
-            let open = |path: &std::path::PathBuf| {
-                open_output(path).what(format!("cannot open the output of {}, {}", process.name, path.display()))
+            let plan::Output::File { path, truncate } = &process.output else {
+                outputs.push(None);
+                continue;
             };
-            outputs.push(path.as_ref().map(open).transpose()?);
+            let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
+            let opened = open_output(&path, *truncate);
+            outputs.push(Some(opened.what(format!(
+                "cannot open the output of {}, {}",
+                process.name,
+                path.display()
+            ))?));
         }
         let mut sources = Vec::with_capacity(plan.processes.len());
         for (process, task) in plan.processes.iter().zip((0..).map(TaskId)) {
@@ -276,22 +281,38 @@ impl Children {
     ) -> io::Result<io::Result<i32>> {
         let (index, process) = (task.index(), &self.plan.processes[task.index()]);
         let mut spec = SpawnSpec::shell(&process.cmd)?;
-        if let Some(directory) = &self.plan.directory {
+        // The service manager takes messages of processes for those of Takt.
+        service::VARIABLES.into_iter().for_each(|name| spec.remove_env(name));
+        let settings = &process.settings;
+        if let Some(directory) = settings.cwd.as_ref().or(self.plan.directory.as_ref()) {
             use std::os::unix::ffi::OsStrExt;
             spec.cwd = Some(CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other)?);
         }
         let stderr = std::io::stderr();
         match &self.outputs[index] {
             Some(file) => spec.stdout = Output::Fd(file.as_fd()),
+            None if process.output == plan::Output::Null => spec.stdout = Output::Null,
             None if self.plan.output_to_stderr => spec.stdout = Output::Fd(stderr.as_fd()),
             None => {}
         }
         let of_kernel = process.kernel.is_some_and(|kernel| kernel.class == class);
         // Its class is a step of its own, so that a refusal has its own message.
         spec.class = if of_kernel { Class::Other } else { class };
+        spec.identity.clone_from(&settings.identity);
+        spec.umask = settings.umask;
+        spec.limits.clone_from(&settings.limits);
+        for (name, value) in settings.identity.iter().flat_map(Identity::variables) {
+            spec.set_env(name, value)?;
+        }
+        for (name, value) in &settings.env {
+            match value {
+                Some(value) => spec.set_env(name, value)?,
+                None => spec.remove_env(name),
+            }
+        }
         // So that a command finds `takt burn` and `takt done` wherever this program was started from.
         if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
-            let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+            let path = spec.get_env("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display()))?;
         }
         let channel = protocol::Channel::new(process.init)?;
@@ -312,12 +333,13 @@ impl Children {
                 spec.pass_fds.push((file.as_fd(), file.as_raw_fd()));
             }
             // One that signalled all the same would wait to be resumed.
-            _ => [protocol::VARIABLE, takt_abi::VARIABLE, takt_abi::RESOURCES].iter().for_each(|name| {
-                let variable = format!("{name}=");
-                spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
-            }),
+            _ => {
+                [protocol::VARIABLE, takt_abi::VARIABLE, takt_abi::RESOURCES]
+                    .iter()
+                    .for_each(|name| spec.remove_env(name));
+            }
         }
-        spec.env.retain(|entry| !entry.to_bytes().starts_with(b"TAKT_EVENT="));
+        spec.remove_env("TAKT_EVENT");
         if let Some(descriptor) = self.sources[index].as_ref().and_then(Source::for_program) {
             spec.set_env("TAKT_EVENT", &descriptor.as_raw_fd().to_string())?;
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
@@ -467,11 +489,15 @@ impl Processes for Children {
 }
 
 /// Opens a file for a process's output. A named pipe that nobody reads is an error instead of a wait without end.
-fn open_output(path: &std::path::Path) -> io::Result<File> {
+fn open_output(path: &std::path::Path, truncate: bool) -> io::Result<File> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     use std::os::unix::fs::OpenOptionsExt;
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+    // Also a file that is appended to can be emptied first; what is no file has no length.
+    if truncate && file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
     let plain = fcntl_getfl(&file)?.difference(OFlags::NONBLOCK);
     fcntl_setfl(&file, plain)?;
     Ok(file)

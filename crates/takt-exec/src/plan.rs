@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
@@ -13,7 +14,8 @@ use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
-use takt_linux::{Choice, JobEnd, RunId, Signal};
+use takt_linux::service::ServiceManager;
+use takt_linux::{Choice, Identity, JobEnd, Limit, RunId, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -54,6 +56,8 @@ pub struct Plan {
     pub exec_limit: u32,
     /// Whether the processes' standard output goes to standard error.
     pub output_to_stderr: bool,
+    /// The service manager that started this process, which learns when the schedule begins and ends and that the scheduler lives.
+    pub manager: Option<Arc<ServiceManager>>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }
@@ -180,14 +184,48 @@ pub struct Process {
     pub on_overrun: Option<Reaction>,
     /// The signal by which it learns that its job was aborted.
     pub abort_signal: Option<Signal>,
-    /// File that its standard output is appended to.
-    pub output: Option<PathBuf>,
+    /// Where its standard output goes.
+    pub output: Output,
+    /// How it differs from the process of Takt.
+    pub settings: ProcessSettings,
     /// The source of its events outside the schedule ([`takt_core::model::Arrival::Event`]).
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
     /// For a task that the kernel schedules. It has an imaginary CPU of the system for itself.
     pub kernel: Option<KernelTask>,
+}
+
+/// Where the standard output of a process goes.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Where that of Takt goes.
+    #[default]
+    Inherit,
+    /// Nowhere.
+    Null,
+    /// Into a file, which Takt opens before the first process starts, with its own rights.
+    File {
+        /// Relative to the directory of the processes.
+        path: PathBuf,
+        /// Whether it is emptied when it is opened.
+        truncate: bool,
+    },
+}
+
+/// How a process differs from the process of Takt.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ProcessSettings {
+    /// Its user and groups.
+    pub identity: Option<Identity>,
+    /// Variables of its environment; `None` removes one.
+    pub env: Vec<(String, Option<String>)>,
+    /// Its directory, in place of that of all processes.
+    pub cwd: Option<PathBuf>,
+    /// The bits that its new files lack.
+    pub umask: Option<u32>,
+    /// Its limits.
+    pub limits: Vec<Limit>,
 }
 
 impl Process {

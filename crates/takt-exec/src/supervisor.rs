@@ -10,6 +10,7 @@ use crate::plan::{Dispatch, Observer, Plan, SchedulerClass};
 use crate::reactions::Reactions;
 use crate::report::{Attempt, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
+use crate::service::Service;
 use crate::thread::{self, CONTROL, Frame};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -172,6 +173,7 @@ struct Supervisor {
     control: OwnedFd,
     wake: OwnedFd,
     signals: Signals,
+    service: Service,
 }
 
 impl Supervisor {
@@ -204,7 +206,9 @@ impl Supervisor {
         let children = Children::new(mechanism.clone(), plan.clone(), system, epoll.try_clone().what("epoll")?)?;
         let reactions = Reactions::new(plan.clone(), &id);
         let lives = Lives::new(plan.clone(), children, homes);
-        let mut supervisor = Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals };
+        let service = Service::new(plan.manager.clone());
+        service.status(|| format!("{}: starting {n} processes", plan.name));
+        let mut supervisor = Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service };
         for task in (0..n as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
             if supervisor.signals.stop() {
@@ -287,6 +291,7 @@ impl Supervisor {
             start: start.clone(),
             over: over.clone(),
             wake: self.wake.try_clone().what("eventfd")?,
+            heart: self.service.heart(),
         };
         if control.is_some() {
             control::make_room(&mut engine);
@@ -313,6 +318,9 @@ impl Supervisor {
         let startup = began.elapsed();
         let pids: Vec<Option<i32>> = self.lives.tasks.iter().map(|task| task.pid).collect();
         observer.call(|o| o.started(start, &pids));
+        if !thread.is_finished() {
+            self.service.ready(|| format!("{}: {n} processes scheduled on CPU {cpus}", self.plan.name));
+        }
         let away = StayAway::from(&self.plan, &system, &cpus);
         let mut stopping = self.signals.stop();
         if stopping {
@@ -349,10 +357,17 @@ impl Supervisor {
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
             }
+            if stopping {
+                self.service.stopping(|| format!("{}: the run ends", self.plan.name));
+            }
             self.send(&mut inbox);
+            if self.service.watch(Instant::now(), ROUND) {
+                let _ = rustix::io::write(&self.control, &1u64.to_ne_bytes());
+            }
             observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
         }
         drop(away);
+        self.service.stopping(|| format!("{}: the schedule is over", self.plan.name));
         let joined = thread.join();
         let stolen = disturbance::stolen(&cpus);
         self.reactions.close();

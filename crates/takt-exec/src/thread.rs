@@ -6,6 +6,7 @@ use crate::life::{SOURCE, completion_of};
 use crate::linux::Acts;
 use crate::plan::{Hooks, SchedulerClass};
 use crate::scheduler::{BATCH, Heard, Outcome, Scheduler, Setup, Waiting};
+use crate::service::Heartbeat;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -38,6 +39,8 @@ pub(crate) struct Frame {
     pub(crate) over: Arc<AtomicBool>,
     /// Wakes the supervisor at the end.
     pub(crate) wake: OwnedFd,
+    /// The sign that this thread makes progress.
+    pub(crate) heart: Heartbeat,
 }
 
 /// The body of the thread. Its descriptors and rings are ready; it takes its scheduling class, fixes time zero and runs until the
@@ -54,9 +57,18 @@ pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'st
         epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
     let short = timer.as_ref().map_or(Ok(Span::ZERO), Timer::cost)?.min(LONGEST_SPIN);
-    let epoll = &frame.epoll;
-    let mut waiter =
-        Waiter { epoll, timer, short, start: Span::ZERO, armed: None, events, next: 0, observed, looked: 0 };
+    let mut waiter = Waiter {
+        epoll: &frame.epoll,
+        heart: &frame.heart,
+        timer,
+        short,
+        start: Span::ZERO,
+        armed: None,
+        events,
+        next: 0,
+        observed,
+        looked: 0,
+    };
     let start = scheduler.begin();
     waiter.start = start;
     frame.start.store(start.ns() as u64, Ordering::Release);
@@ -94,6 +106,7 @@ fn take_class(frame: &Frame) -> &'static str {
 
 struct Waiter<'a> {
     epoll: &'a OwnedFd,
+    heart: &'a Heartbeat,
     timer: Option<Timer>,
     /// What arming the timer takes. A shorter wait is spun. Where no task has a CPU, twice as long a wait is: a sleep and the interrupt at its end take as
     /// much again.
@@ -112,6 +125,7 @@ struct Waiter<'a> {
 
 impl Waiting<Acts> for Waiter<'_> {
     fn wait(&mut self, scheduler: &Scheduler<Acts>) -> io::Result<()> {
+        self.heart.beat();
         loop {
             match self.sleep(scheduler) {
                 Err(Errno::INTR) => {}

@@ -267,7 +267,8 @@ fn run(text: &str, mechanism: Choice) -> Report {
         on_miss: Some(Reaction::Signal(Signal::URG)),
         on_overrun: Some(Reaction::Command(": >/dev/null".into())),
         abort_signal: None,
-        output: None,
+        output: takt_exec::Output::Inherit,
+        settings: takt_exec::ProcessSettings::default(),
         event: None,
         segments: false,
         kernel: None,
@@ -296,6 +297,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         mechanism,
         exec_limit: 10,
         output_to_stderr: true,
+        manager: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

@@ -64,6 +64,9 @@ impl Commands {
                 shell.env(name, value)
             };
         }
+        for name in crate::service::VARIABLES {
+            shell.env_remove(name);
+        }
         shell.env(RUN_VARIABLE, &self.run).env(GROUP_VARIABLE, GROUP);
         let pid = shell.spawn()?.id() as i32;
         self.started = true;

@@ -7,8 +7,10 @@
 
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
+use crate::delegated::Delegated;
 use crate::freezer::{self, Freezer};
 use crate::group::{Group, Member, PartitionHandle, Thread, Tree, Unavailable};
+use crate::identity::Limit;
 use crate::layout::Layout;
 use crate::rt;
 use crate::run_id::{RunId, stat};
@@ -76,7 +78,7 @@ struct Partition {
 struct Trees {
     unified: Option<Arc<Tree>>,
     /// The cpuset controller of the unified tree is this run's.
-    delegated: bool,
+    delegated: Option<Delegated>,
     /// That of the v1 freezer.
     frozen: Option<Arc<Tree>>,
     cpuset: Option<Arc<Tree>>,
@@ -107,6 +109,8 @@ pub struct Mechanism {
     null: OwnedFd,
     nofile: Option<Rlimit>,
     notes: Vec<String>,
+    /// Dropped after the trees.
+    _delegated: Option<Delegated>,
 }
 
 impl Mechanism {
@@ -206,11 +210,12 @@ impl Mechanism {
         }
         let mut notes =
             vec!["v2: freezing waits (10 ms were seen) while another program creates or moves cgroups".into()];
-        let delegated = control::read(&unified.own.join("cgroup.controllers"))
-            .is_ok_and(|list| list.split(' ').any(|c| c == "cpuset"))
-            && control::write(&unified.own.join("cgroup.subtree_control"), "+cpuset").is_ok()
-            && control::write(&tree.path.join("cgroup.subtree_control"), "+cpuset").is_ok();
-        let (cpuset, cpus) = if delegated {
+        let delegated = Delegated::enter(&unified.own, run).and_then(|delegated| {
+            control::write(&tree.path.join("cgroup.subtree_control"), "+cpuset")?;
+            Ok(delegated)
+        });
+        let delegated = delegated.ok();
+        let (cpuset, cpus) = if delegated.is_some() {
             let list = control::read(&tree.path.join("cpuset.cpus.effective")).unwrap_or_default();
             (None, Some(control::parse_cpus(&list)))
         } else {
@@ -253,7 +258,7 @@ impl Mechanism {
         let (cpuset, cpus) = open_cpuset(layout, run, &mut notes);
         let tree = Arc::new(tree);
         let freezer = Box::new(freezer::v1::V1 { tree: tree.clone() });
-        let trees = Trees { unified: unified.map(Arc::new), delegated: false, frozen: Some(tree), cpuset };
+        let trees = Trees { unified: unified.map(Arc::new), delegated: None, frozen: Some(tree), cpuset };
         let opened = Mechanism::new(run, freezer, trees, cpus, notes);
         if opened.is_err() {
             let _ = fs::remove_dir(&keep);
@@ -292,7 +297,7 @@ impl Mechanism {
             run: *run,
             binder: match (&unified, &cpuset) {
                 (_, Some(tree)) => Box::new(binder::v1::V1 { tree: tree.clone() }),
-                (Some(tree), None) if delegated => Box::new(binder::v2::V2 { tree: tree.clone() }),
+                (Some(tree), None) if delegated.is_some() => Box::new(binder::v2::V2 { tree: tree.clone() }),
                 (tree, None) => Box::new(binder::affinity::Affinity { tree: tree.clone() }),
             },
             freezer,
@@ -308,6 +313,7 @@ impl Mechanism {
             null,
             nofile: raised.is_ok().then_some(old),
             notes,
+            _delegated: delegated,
         })
     }
 
@@ -432,6 +438,9 @@ impl Mechanism {
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let gate = self.freezer.gate()?;
         let hold = self.freezer.hold(gate.as_ref());
+        // First the soft limit of open files that Takt has raised for itself.
+        let nofile = self.nofile.map(|l| Limit { resource: Resource::Nofile, soft: l.current, hard: l.maximum });
+        let limits: Vec<Limit> = nofile.into_iter().chain(spec.limits.iter().copied()).collect();
         let child = sys::Child {
             programs: &programs,
             argv: &spec.argv,
@@ -443,7 +452,9 @@ impl Mechanism {
                 spec.stderr.fd(stderr.as_fd(), self.null.as_fd()),
             ],
             pass: &spec.pass_fds,
-            nofile: self.nofile.as_ref().map(|l| (l.current.unwrap_or(u64::MAX), l.maximum.unwrap_or(u64::MAX))),
+            limits: &limits,
+            umask: spec.umask,
+            identity: spec.identity.as_ref().filter(|identity| !identity.is_own()),
             hold,
         };
         let hosted = self.member(group).thread.get().filter(|thread| thread.file.is_some());

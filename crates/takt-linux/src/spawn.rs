@@ -1,5 +1,6 @@
 //! What is to be started, made ready before the fork.
 
+use crate::identity::{Identity, Limit};
 use crate::rt::Class;
 use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE};
 use std::ffi::{CStr, CString, OsStr};
@@ -49,6 +50,12 @@ pub struct SpawnSpec<'a> {
     pub class: Class,
     /// CPUs the process is restricted to, in addition to its partition's.
     pub cpus: Option<CpuSet>,
+    /// Its user and groups; Takt's own without. Directory and output are opened before the change.
+    pub identity: Option<Identity>,
+    /// The bits that its new files lack; Takt's own without.
+    pub umask: Option<u32>,
+    /// Its limits; Takt's own without.
+    pub limits: Vec<Limit>,
 }
 
 impl SpawnSpec<'_> {
@@ -78,6 +85,9 @@ impl SpawnSpec<'_> {
             pass_fds: Vec::new(),
             class: Class::Other,
             cpus: None,
+            identity: None,
+            umask: None,
+            limits: Vec::new(),
         })
     }
 
@@ -87,6 +97,18 @@ impl SpawnSpec<'_> {
     /// When it holds a zero byte.
     pub fn set_env(&mut self, name: &str, value: &str) -> io::Result<()> {
         set(&mut self.env, name, value)
+    }
+
+    /// The value of an environment variable; one that is no text counts as absent.
+    #[must_use]
+    pub fn get_env(&self, name: &str) -> Option<String> {
+        let entry = self.env.iter().find(|entry| is_variable(entry, name))?;
+        Some(entry.to_str().ok()?[name.len() + 1..].to_owned())
+    }
+
+    /// Removes an environment variable.
+    pub fn remove_env(&mut self, name: &str) {
+        self.env.retain(|entry| !is_variable(entry, name));
     }
 
     /// The environment with the marks of the run.
@@ -127,8 +149,11 @@ impl SpawnSpec<'_> {
 }
 
 fn set(env: &mut Vec<CString>, name: &str, value: &str) -> io::Result<()> {
-    let is_name = |entry: &CStr| entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|r| r.starts_with(b"="));
-    env.retain(|entry| !is_name(entry));
+    env.retain(|entry| !is_variable(entry, name));
     env.push(CString::new(format!("{name}={value}"))?);
     Ok(())
+}
+
+fn is_variable(entry: &CStr, name: &str) -> bool {
+    entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }

@@ -1,5 +1,6 @@
 //! The only `unsafe` of this crate: system calls that no safe wrapper offers.
 
+use crate::identity::{Identity, Limit};
 use libc::{c_char, c_int, c_long};
 use rustix::process::{Pid, Signal};
 use std::ffi::{CStr, CString};
@@ -48,8 +49,10 @@ pub(crate) struct Child<'a> {
     pub(crate) stdio: [BorrowedFd<'a>; 3],
     /// Descriptors and the numbers they get in the child.
     pub(crate) pass: &'a [(BorrowedFd<'a>, RawFd)],
-    /// Soft limit of open files to restore.
-    pub(crate) nofile: Option<(u64, u64)>,
+    /// Limits in the order in which they are set.
+    pub(crate) limits: &'a [Limit],
+    pub(crate) umask: Option<u32>,
+    pub(crate) identity: Option<&'a Identity>,
     pub(crate) hold: Hold<'a>,
 }
 
@@ -155,9 +158,33 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
                 libc::_exit(126);
             }
         }
-        if let Some((soft, hard)) = child.nofile {
-            let limit = libc::rlimit { rlim_cur: soft as _, rlim_max: hard as _ };
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        for Limit { resource, soft, hard } in child.limits {
+            let number = |limit: Option<u64>| limit.map_or(libc::RLIM_INFINITY, |limit| limit as _);
+            let limit = libc::rlimit { rlim_cur: number(*soft), rlim_max: number(*hard) };
+            if libc::setrlimit(*resource as _, &limit) < 0 {
+                libc::_exit(126);
+            }
+        }
+        if let Some(umask) = child.umask {
+            libc::umask(umask as _);
+        }
+        if let Some(Identity { uid, gid, groups, .. }) = child.identity {
+            // The bare calls: those of the C library would wait for the other threads of the parent, which this process does not have.
+            // With the last one the kernel takes the capabilities away.
+            let (uid, gid) = (c_long::from(*uid), c_long::from(*gid));
+            if libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) < 0
+                || libc::syscall(libc::SYS_setresgid, gid, gid, gid) < 0
+                || libc::syscall(libc::SYS_setresuid, uid, uid, uid) < 0
+            {
+                libc::_exit(126);
+            }
+            if !in_group {
+                // The change of the user has cleared it.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent {
+                    libc::_exit(126);
+                }
+            }
         }
         if matches!(child.hold, Hold::Stop) {
             libc::kill(libc::getpid(), libc::SIGSTOP);

@@ -27,9 +27,19 @@ pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
     let arguments = [SUBCOMMAND.to_string(), run.pid().to_string(), run.to_string(), on_crash.to_string()];
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    for name in crate::service::VARIABLES {
+        command.env_remove(name);
+    }
     // Not in the foreground group of the terminal, whose signals it must survive from its first instruction on.
     let status = rustix::io::retry_on_intr(|| Ok(command.process_group(0).status()))??;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("the watcher did not start: {status}"))) }
+}
+
+/// Whether this process is the watcher of a run.
+pub(crate) fn watches(pid: i32, run: &RunId) -> bool {
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
+    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.nth(1) == Some(run.to_string().as_bytes())
 }
 
 /// The body of the hidden subcommand. It ends this process: with 0 in the caller's sight as soon as the watching,

@@ -4,6 +4,7 @@ use crate::calls;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::process::{EventSource, Reaction};
+use crate::process_settings::{Output, ProcessSettings};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
@@ -334,12 +335,43 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     fields.extend(info.on_exit.map(|rule| ("on_exit", keys::on_exit_text(rule).to_owned())));
     fields.extend(info.on_miss.as_ref().map(|reaction| ("on_miss", reaction_text(reaction))));
     fields.extend(info.on_overrun.as_ref().map(|reaction| ("on_overrun", reaction_text(reaction))));
-    fields.extend(info.output.as_ref().map(|o| ("output", scalar(&o.to_string_lossy()))));
+    fields.extend(info.output.as_deref().map(|output| ("output", output_text(output))));
+    if let Some(settings) = &info.settings {
+        write_settings_of_process(&mut fields, settings);
+    }
     fields.extend(info.frequency_mhz.map(|f| ("frequency", f.to_string())));
     let indent = if room.is_some() { "  " } else { "      " };
     for (n, (key, text)) in fields.iter().enumerate() {
         let dash = if n == 0 { "- " } else { "  " };
         line!(out, "{indent}{dash}{key}: {text}");
+    }
+}
+
+fn output_text(output: &Output) -> String {
+    match output {
+        Output::Inherit => "inherit".to_owned(),
+        Output::Null => "null".to_owned(),
+        Output::File { path, truncate: false } => scalar(&path.to_string_lossy()),
+        Output::File { path, truncate: true } => {
+            format!("{{file: {}, truncate: yes}}", scalar(&path.to_string_lossy()))
+        }
+    }
+}
+
+fn write_settings_of_process(fields: &mut Vec<(&str, String)>, settings: &ProcessSettings) {
+    let ProcessSettings { user, group, env, cwd, umask, limits } = settings;
+    fields.extend(user.as_ref().map(|user| ("user", scalar(user))));
+    fields.extend(group.as_ref().map(|group| ("group", scalar(group))));
+    if !env.is_empty() {
+        let value = |value: &Option<String>| value.as_ref().map_or("~".to_owned(), |value| scalar(value));
+        let env: Vec<String> = env.iter().map(|(name, v)| format!("{}: {}", scalar(name), value(v))).collect();
+        fields.push(("env", format!("{{{}}}", env.join(", "))));
+    }
+    fields.extend(cwd.as_ref().map(|cwd| ("cwd", scalar(&cwd.to_string_lossy()))));
+    fields.extend(umask.map(|umask| ("umask", format!("{umask:03o}"))));
+    if !limits.is_empty() {
+        let limits: Vec<String> = limits.iter().map(|limit| format!("{}: '{limit}'", limit.name)).collect();
+        fields.push(("limits", format!("{{{}}}", limits.join(", "))));
     }
 }
 

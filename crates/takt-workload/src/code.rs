@@ -82,6 +82,10 @@ codes! {
         "Two entries have the same name. Rename or remove one of them.";
     UnknownName "unknown-name"
         "A name refers to nothing that the file or the program has. Correct the name, or add what it refers to.";
+    UnknownUser "unknown-user"
+        "A user or a group is not in the database of this machine. Correct the name, or create the user or group.";
+    MissingDirectory "missing-directory"
+        "A directory in which a process is to run does not exist. Correct the path, or create the directory.";
     UnusedName "unused-name"
         "A partition, a domain, a server or a group is described, and nothing uses it. Use it, or remove it.";
     MissingPolicy "missing-policy"

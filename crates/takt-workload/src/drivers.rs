@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 75] = [
+const TABLE: [(&str, Use, Use); 81] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -115,6 +115,12 @@ const TABLE: [(&str, Use, Use); 75] = [
     ("init", OtherSide, Honoured),
     ("spawn", OtherSide, Honoured),
     ("output", OtherSide, Honoured),
+    ("user", OtherSide, Honoured),
+    ("group", OtherSide, Honoured),
+    ("env", OtherSide, Honoured),
+    ("cwd", OtherSide, Honoured),
+    ("umask", OtherSide, Honoured),
+    ("limits", OtherSide, Honoured),
     ("domain", Honoured, Honoured),
     ("class", Depends, Honoured),
     ("copies", Honoured, Honoured),
@@ -335,7 +341,8 @@ mod tests {
             (
                 tasks(
                     "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\ndispatch: freeze\non_crash: release\nexec_limit: 3",
-                    "runtime: 1ms, init: yes, output: o, on_miss: stop, on_overrun: {exec: x}",
+                    "runtime: 1ms, init: yes, output: o, on_miss: stop, on_overrun: {exec: x}, user: u, env: {A: b}, cwd: c, umask: 077, \
+                     limits: {core: 0}",
                 ),
                 vec![],
                 vec![],

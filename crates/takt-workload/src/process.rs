@@ -1,5 +1,6 @@
 //! What a workload says of the process of a task.
 
+use crate::process_settings::{Output, ProcessSettings};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -85,8 +86,10 @@ pub struct TaskInfo {
     pub on_miss: Option<Box<Reaction>>,
     /// The reaction to a job that exhausts its budget or exceeds its runtime, if the file says it; [`Reaction::Log`] otherwise.
     pub on_overrun: Option<Box<Reaction>>,
-    /// File for its standard output.
-    pub output: Option<PathBuf>,
+    /// Where its standard output goes, if the file says it; [`Output::Inherit`] otherwise.
+    pub output: Option<Box<Output>>,
+    /// How its process differs from the process of Takt.
+    pub settings: Option<Box<ProcessSettings>>,
     /// The source of its events in a run, for a task with `event`. The system has those of `after`.
     pub event: Option<Box<EventSource>>,
     /// The class of the kernel that schedules its process in a run; `None` if Takt does.

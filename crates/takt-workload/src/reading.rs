@@ -89,7 +89,7 @@ impl Source {
     }
 
     /// Whether the text came from standard input or through a pipe, and not from a file.
-    pub(crate) fn is_pipe(&self) -> bool {
+    pub fn is_pipe(&self) -> bool {
         let is_special = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
         self.name == STANDARD_INPUT || std::fs::metadata(&self.name).is_ok_and(is_special)
     }

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
+use crate::process_settings::{self, Output, ProcessSettings};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
 use crate::{
@@ -29,7 +30,7 @@ const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
-pub(crate) const KEYS: [&str; 34] = [
+pub(crate) const KEYS: [&str; 40] = [
     "name",
     "cmd",
     "thread_of",
@@ -60,6 +61,12 @@ pub(crate) const KEYS: [&str; 34] = [
     "on_miss",
     "on_overrun",
     "output",
+    "user",
+    "group",
+    "env",
+    "cwd",
+    "umask",
+    "limits",
     "frequency",
     "cpu",
     "domain",
@@ -101,7 +108,8 @@ pub(crate) struct RawTask {
     on_abort: Option<(OnAbort, Option<&'static str>)>,
     on_exit: Option<OnExit>,
     reactions: Option<Box<reactions::Reactions>>,
-    pub(crate) output: Option<String>,
+    pub(crate) output: Option<Box<Output>>,
+    settings: Option<Box<ProcessSettings>>,
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
     pub(crate) domain: Option<(String, Place)>,
@@ -160,6 +168,7 @@ impl RawTask {
             on_exit: None,
             reactions: None,
             output: None,
+            settings: None,
             frequency: None,
             cpus: None,
             domain: None,
@@ -238,7 +247,10 @@ impl RawTask {
             "on_exit" => self.on_exit = reader.choice(value, key, &ON_EXIT),
             "on_miss" => self.reactions.get_or_insert_default().on_miss = reactions::read(reader, value, key),
             "on_overrun" => self.reactions.get_or_insert_default().on_overrun = reactions::read(reader, value, key),
-            "output" => self.output = reader.text(value, key, "a file name"),
+            "output" => self.output = process_settings::output(reader, value).map(Box::new),
+            _ if process_settings::KEYS.contains(&key) => {
+                process_settings::read(self.settings.get_or_insert_default(), reader, key, value);
+            }
             "frequency" => self.frequency = reader.frequency(value),
             _ => {}
         }
@@ -297,6 +309,9 @@ impl RawTask {
         self.check_process(reader, node, who, online);
         if self.reactions.is_some() {
             reactions::check(reader, node, who, &self.acts(online));
+        }
+        if self.settings.is_some() {
+            process_settings::check(reader, node, who, self.cmd.is_some());
         }
     }
 
@@ -513,7 +528,8 @@ impl RawTask {
             on_exit: self.on_exit,
             on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()).map(Box::new),
             on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()).map(Box::new),
-            output: self.output.clone().map(Into::into),
+            output: self.output.clone(),
+            settings: self.settings.clone(),
             event: self.event.as_ref().and_then(|event| event.source.clone()).map(Box::new),
             class: self.class.as_ref().map(|(class, _)| *class),
             frequency_mhz: self.frequency,

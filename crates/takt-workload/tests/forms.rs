@@ -366,7 +366,8 @@ tasks:
     assert_eq!((camera.deadline, camera.runtime, camera.budget), (Some(ms(8)), Some(ms(3)), Some(ms(4))));
     assert_eq!((camera.priority, camera.affinity), (7, cpus(&[0, 1])));
     assert_eq!((w.tasks[0].init, w.tasks[1].spawn), (true, Spawn::PerJob));
-    assert_eq!(w.tasks[0].output.as_deref(), Some(std::path::Path::new("camera.log")));
+    let file = takt_workload::Output::File { path: "camera.log".into(), truncate: false };
+    assert_eq!(w.tasks[0].output.as_deref(), Some(&file));
     assert_eq!(w.system.tasks[1].deadline, Some(ms(20)), "the period");
     assert_eq!(w.system.tasks[1].affinity, CpuSet::first(4));
     assert_eq!(names(&w), ["camera", "T2"]);

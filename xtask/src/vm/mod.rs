@@ -4,8 +4,10 @@
 //! time that does not depend on what else goes on. QEMU emulates the processor and counts its instructions as time, so
 //! a run is the same every time. That proves logic, order and counts, and says nothing about the latencies of hardware.
 
+mod apt;
 mod initramfs;
 mod kernel;
+pub(crate) mod service;
 
 use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
 use anyhow::{Context, Result, ensure};
@@ -150,7 +152,8 @@ fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, options: &Options) -> C
             let mut lines = Vec::new();
             let limit = options.until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(start));
             let limit = limit.min(BOOT_TIME_MAX);
-            let counts = boot(kernel, initramfs, *mode, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
+            let machine = Boot { kernel, initramfs, mode: *mode, append: "" };
+            let counts = boot(&machine, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
                 let failure = format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
                 lines.push(failure.clone());
                 Counts { failed: 1, failures: vec![failure], ..Counts::default() }
@@ -223,6 +226,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
+    archive.file("functions.sh", &fs::read(root().join("xtask/vm/functions.sh"))?)?;
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;
     archive.symlink("bin/sh", Path::new("busybox"))?;
     // A file that is no program, for the tests that try to run one.
@@ -265,6 +269,16 @@ fn build(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     Ok(programs)
 }
 
+/// A machine to boot.
+#[derive(Clone, Copy)]
+struct Boot<'a> {
+    kernel: &'a Kernel,
+    initramfs: &'a Path,
+    mode: Mode,
+    /// More of the kernel's command line.
+    append: &'a str,
+}
+
 #[derive(Default)]
 struct Counts {
     passed: usize,
@@ -276,19 +290,13 @@ struct Counts {
 }
 
 /// Boots, collects what the machine says about its tests, and counts. A boot for which `limit` is too short is skipped.
-fn boot(
-    kernel: &Kernel,
-    initramfs: &Path,
-    mode: Mode,
-    verbose: bool,
-    limit: Duration,
-    out: &mut Vec<String>,
-) -> Result<Counts> {
+fn boot(boot: &Boot<'_>, verbose: bool, limit: Duration, out: &mut Vec<String>) -> Result<Counts> {
+    let Boot { kernel, initramfs, mode, .. } = *boot;
     if limit < BOOT_TIME_MIN {
         out.push(format!("vm: SKIPPED: {limit:.0?} are too short for it"));
         return Ok(Counts { skipped: 1, ..Counts::default() });
     }
-    let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={}", mode.name());
+    let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={} {}", mode.name(), boot.append);
     let mut command = Command::new("timeout");
     command.args(["-k", "5", &limit.as_secs().to_string()]);
     command.args(["sh", "-c", LIMITED, &BOOT_CPU_MAX.as_secs().to_string(), QEMU]);

@@ -1,8 +1,10 @@
 //! `takt check`: is this file good, and is the schedule?
 
 use super::aborts;
+use crate::failure::Failure;
 use crate::input::{Input, priorities_note, warn};
 use crate::outcome::Outcome;
+use crate::processes;
 use crate::progress::Progress;
 use crate::report::assignment::{self, Piece, Placed};
 use crate::report::percent as millionths;
@@ -48,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     handed.hand_over();
     crate::input::engine(handed.system).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     not_carried_out(&workload);
+    processes_here(&workload)?;
     if workload.system.windows.is_empty() {
         let class = |task: &TaskInfo| task.class.map(|class| format!("{} ({class})", task.name));
         let of_kernel: Vec<String> = workload.tasks.iter().filter_map(class).collect();
@@ -58,6 +61,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         check_table(&workload, args.json, &mut out)
     }
+}
+
+/// Settings of processes that this machine does not have are errors; those that this user may not use are warnings.
+fn processes_here(workload: &Workload) -> Result<(), Failure> {
+    let (rights, faults): (Vec<_>, Vec<_>) =
+        processes::faults(workload).into_iter().partition(processes::Fault::is_missing_right);
+    // Another user may run the workload than the one that checks it.
+    let mut rights: Vec<_> = rights.iter().map(|fault| fault.diagnostic(workload)).collect();
+    rights.iter_mut().for_each(|right| right.severity = Severity::Warning);
+    warn(&workload.source, &rights);
+    let faults: Vec<_> = faults.iter().map(|fault| fault.diagnostic(workload)).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Failure::diagnostics(&workload.source, &faults)) }
 }
 
 /// Warns of the keys that `takt run` or `takt sim` does not carry out.

@@ -2,6 +2,7 @@
 
 pub(crate) mod aborts;
 pub(crate) mod analyze;
+pub(crate) mod behind;
 pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;
@@ -15,6 +16,7 @@ pub(crate) mod policies;
 pub(crate) mod probe;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod series;
 pub(crate) mod sets;
 pub(crate) mod sim;
 pub(crate) mod steps;

@@ -1,13 +1,15 @@
 //! What `sim` and `run` can do with a trace while it comes into being: write it, keep it to draw.
 
+use super::behind::{Single, Thread, behind};
+use super::series::{self, Bound, Current, Series};
 use crate::failure::Failure;
 use crate::files;
 use crate::progress::Progress;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
@@ -26,6 +28,13 @@ pub(crate) struct OutputArgs {
     /// Write a trace; the ending is the format: .pftrace (Perfetto), .jsonl or .csv. `-` is JSON lines on standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
+    /// Begin another file when the trace has so many bytes, such as 64M: the last one becomes OUT with the number 1 before its ending
+    #[arg(long, value_name = "SIZE", requires = "trace", value_parser = series::size)]
+    pub(crate) trace_size: Option<u64>,
+    /// How many files of a trace are kept, with the one that is written; older ones are removed
+    #[arg(long, value_name = "N", requires = "trace_size", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(2..series::FILES_MAX))]
+    pub(crate) trace_files: u64,
     /// Write a table of jobs: release, start, finish, response time, outcome, CPU and preemptions of each
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) jobs: Option<PathBuf>,
@@ -79,6 +88,15 @@ impl OutputArgs {
             ));
         }
         let trace = self.trace.iter().filter(|_| !self.to_stdout());
+        let is_file = |path: &Path| !self.to_stdout() && (!path.exists() || path.is_file());
+        if let Some(path) = self.trace.iter().find(|path| self.trace_size.is_some() && !is_file(path)) {
+            let message = format!("`--trace-size` divides a file, and `{}` is none", path.display());
+            return Err(Failure::input(
+                Code::ConflictingOptions,
+                message,
+                "write the trace to a file, or leave `--trace-size` out",
+            ));
+        }
         if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
             let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
             return Err(Failure::input(
@@ -107,81 +125,6 @@ impl OutputArgs {
     }
 }
 
-/// A run's trace may pile up to so many bytes before nobody is taken to read it.
-const PILE_MAX: usize = 64 << 20;
-
-/// Writes on a thread of its own: a reader that stops, or a disk that does, must not hold up who watches the run.
-struct Behind {
-    chunks: mpsc::Sender<Vec<u8>>,
-    state: Arc<State>,
-}
-
-#[derive(Default)]
-struct State {
-    piled: AtomicUsize,
-    error: Mutex<Option<io::Error>>,
-}
-
-impl State {
-    fn take_error(&self) -> Option<io::Error> {
-        self.error.lock().unwrap_or_else(|e| e.into_inner()).take()
-    }
-}
-
-/// The other end of [`Behind`].
-struct Thread {
-    state: Arc<State>,
-    done: mpsc::Receiver<()>,
-}
-
-impl Thread {
-    /// Waits until everything is written, at most for `limit`. Returns what went wrong.
-    fn finish(&self, limit: Option<Duration>) -> Option<io::Error> {
-        let written = match limit {
-            Some(limit) => self.done.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout),
-            None => self.done.recv().is_ok(),
-        };
-        let unread = || Some(io::Error::new(io::ErrorKind::TimedOut, "no reader takes it"));
-        self.state.take_error().or_else(|| if written { None } else { unread() })
-    }
-}
-
-fn behind(mut out: Box<dyn Write + Send>) -> (Behind, Thread) {
-    let (chunks, to_write) = mpsc::channel::<Vec<u8>>();
-    let (tell, done) = mpsc::channel();
-    let state = Arc::new(State::default());
-    let shared = state.clone();
-    std::thread::spawn(move || {
-        for chunk in to_write {
-            let written = out.write_all(&chunk).and_then(|()| out.flush());
-            shared.piled.fetch_sub(chunk.len(), Ordering::AcqRel);
-            if let Err(e) = written {
-                *shared.error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
-                break;
-            }
-        }
-        // Nobody listens any more when the wait for it was given up.
-        let _ = tell.send(());
-    });
-    (Behind { chunks, state: state.clone() }, Thread { state, done })
-}
-
-impl Write for Behind {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(e) = self.state.take_error() {
-            return Err(e);
-        }
-        if self.state.piled.fetch_add(bytes.len(), Ordering::AcqRel) > PILE_MAX {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no reader takes it"));
-        }
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.chunks.send(bytes.to_vec()).map(|()| bytes.len()).map_err(gone)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// What a file of records holds.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -193,6 +136,8 @@ enum Kind {
 struct Written {
     kind: Kind,
     path: PathBuf,
+    /// A trace in a series of files: its bound, and the wish for another file.
+    series: Option<(Bound, Arc<AtomicBool>)>,
     /// A pipe is opened before the run.
     file: Option<File>,
     writer: Option<Box<dyn Writer + Send>>,
@@ -206,7 +151,7 @@ impl Written {
     fn new(kind: Kind, path: &Path) -> Result<Written, Failure> {
         let is_pipe = path != Path::new("-") && path.exists() && !path.is_file();
         let file = is_pipe.then(|| File::create(path).map_err(|e| Failure::write(path, &e))).transpose()?;
-        Ok(Written { kind, path: path.to_owned(), file, writer: None, thread: None, error: None })
+        Ok(Written { kind, path: path.to_owned(), series: None, file, writer: None, thread: None, error: None })
     }
 
     fn begin(&mut self, in_run: bool, header: &Header) {
@@ -217,13 +162,19 @@ impl Written {
     }
 
     fn begun(&mut self, in_run: bool, header: &Header) -> io::Result<Box<dyn Writer + Send>> {
+        if let Some((bound, rotate)) = &self.series {
+            let (behind, thread) = behind(Box::new(Current::create(&self.path, *bound)?));
+            self.thread = Some(thread);
+            let format = Format::from_path(&self.path).unwrap_or(Format::JsonLines);
+            return Ok(Box::new(Series::new(format, header, behind, *bound, rotate.clone())?));
+        }
         let mut out: Box<dyn Write + Send> = match self.file.take() {
             Some(pipe) => Box::new(pipe),
             None if self.path == Path::new("-") => Box::new(io::stdout()),
             None => Box::new(File::create(&self.path)?),
         };
         if in_run {
-            let (writer, thread) = behind(out);
+            let (writer, thread) = behind(Box::new(Single(out)));
             (out, self.thread) = (Box::new(writer), Some(thread));
         }
         Ok(match self.kind {
@@ -258,6 +209,7 @@ impl Written {
 /// Takes the records of one simulation or run.
 pub(crate) struct Recorder {
     written: Vec<Written>,
+    rotate: Arc<AtomicBool>,
     kept: Vec<Stamped>,
     keep: usize,
     overflow: bool,
@@ -271,6 +223,12 @@ impl Recorder {
     pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
         let files = [(Kind::Trace, &args.trace), (Kind::Jobs, &args.jobs)];
         let files = files.into_iter().filter_map(|(kind, path)| Some(Written::new(kind, path.as_deref()?)));
+        let mut written: Vec<Written> = files.collect::<Result<_, _>>()?;
+        let rotate = Arc::new(AtomicBool::new(false));
+        for file in written.iter_mut().filter(|file| matches!(file.kind, Kind::Trace)) {
+            let bound = args.trace_size.map(|size| Bound { size, files: args.trace_files });
+            file.series = bound.map(|bound| (bound, rotate.clone()));
+        }
         let text = args.for_people();
         let keep = if args.gantt.is_some() {
             DRAWN_MAX
@@ -282,7 +240,8 @@ impl Recorder {
         let Range { from, to } = args.gantt_range.unwrap_or(Range { from: Time::ZERO, to: None });
         let options = SvgOptions { width: args.gantt_width, from, to, title: None };
         Ok(Recorder {
-            written: files.collect::<Result<_, _>>()?,
+            written,
+            rotate,
             kept: Vec::new(),
             keep,
             overflow: false,
@@ -310,6 +269,11 @@ impl Recorder {
         } else {
             self.overflow = true;
         }
+    }
+
+    /// Begins another file of the trace with the next record when it is set; without effect unless the trace is a series of files.
+    pub(crate) fn rotation(&self) -> Arc<AtomicBool> {
+        self.rotate.clone()
     }
 
     /// Hands what was written so far to the operating system.

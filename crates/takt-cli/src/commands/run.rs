@@ -14,9 +14,11 @@ use crate::files;
 use crate::header;
 use crate::input::{Input, duration, ignored};
 use crate::outcome::{Outcome, Verdict};
+use crate::processes;
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
@@ -27,6 +29,7 @@ use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
+use takt_linux::service::ServiceManager;
 use takt_linux::socket::ControlSocket;
 use takt_linux::{Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
@@ -128,6 +131,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut recorder = Recorder::new(&args.output, header)?;
     let metrics = |address: &String| metrics::Server::start(address, live.clone(), workload.machine());
     let metrics = args.metrics.as_ref().map(metrics).transpose()?;
+    let rotate = args.output.trace_size.map(|_| recorder.rotation());
+    if let Some(rotate) = &rotate {
+        rotates_by_signal(&workload, rotate.clone());
+    }
+    let manager = plan.manager.clone();
     let mut watch = Watch {
         recorder: &mut recorder,
         steps: &mut steps,
@@ -138,6 +146,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         uncontrolled: None,
         live: live.clone(),
         log,
+        rotate,
+        manager,
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
@@ -211,7 +221,8 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
             on_overrun: task.on_overrun.as_deref().and_then(reaction),
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
-            output: task.output.clone(),
+            output: processes::output(workload, id),
+            settings: processes::settings(workload, id)?,
             segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
             event: task.event.as_deref().and_then(|source| {
                 Some(match source {
@@ -270,9 +281,28 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         mechanism: args.mechanism.choice(),
         exec_limit: workload.settings.exec_limit,
         output_to_stderr: !args.output.for_people(),
+        manager: manager()?,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// SIGUSR1 begins another file of the trace, unless it releases jobs of a task.
+fn rotates_by_signal(workload: &Workload, rotate: Arc<AtomicBool>) {
+    let source = takt_workload::EventSource::Signal("USR1");
+    if workload.tasks.iter().all(|task| task.event.as_deref() != Some(&source)) {
+        // The signal is known, and one that cannot be handled only does nothing here.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGUSR1, rotate);
+    }
+}
+
+/// The service manager that started this program, if any.
+fn manager() -> Result<Option<Arc<ServiceManager>>, Failure> {
+    let found = ServiceManager::from_env().map_err(|e| {
+        let hint = "under systemd, write `Type=notify` into the unit; elsewhere, `env -u NOTIFY_SOCKET takt run …`";
+        Failure::machine(Code::SystemError, format!("the service manager cannot be reached: {e}"), hint)
+    })?;
+    Ok(found.map(Arc::new))
 }
 
 /// The reaction of a run; `log` is none.
@@ -533,6 +563,8 @@ struct Watch<'a> {
     /// The figures of the run, which other threads read. The scheduler thread never takes this lock.
     live: Arc<Mutex<Live>>,
     log: Option<log::Log>,
+    rotate: Option<Arc<AtomicBool>>,
+    manager: Option<Arc<ServiceManager>>,
 }
 
 impl Watch<'_> {
@@ -574,8 +606,10 @@ impl Observer for Watch<'_> {
         let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
         let live = self.live.clone();
-        let started = ControlSocket::bind(run)
-            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, live, schedule, path }));
+        let started = ControlSocket::bind(run).and_then(|socket| {
+            let (rotate, manager) = (self.rotate.clone(), self.manager.clone());
+            Server::start(Service { socket, about, run: handle, load, live, schedule, path, rotate, manager })
+        });
         match started {
             Ok(server) => self.server = Some(server),
             Err(e) => self.uncontrolled = Some(e),

@@ -1,5 +1,6 @@
 //! `takt trace`: what a simulation or a run recorded.
 
+use super::series;
 use crate::failure::{Failure, colour};
 use crate::files::{self, ready};
 use crate::header::settings;
@@ -64,6 +65,9 @@ enum Command {
         /// Write the table of jobs to the .csv: release, start, finish, response time, outcome, CPU and preemptions of each
         #[arg(long, conflicts_with_all = ["from", "to"])]
         jobs: bool,
+        /// Join the files of a trace that `--trace-size` has divided: give the last one, and those with numbers come before it
+        #[arg(long)]
+        series: bool,
     },
     /// Check a trace against the rules of scheduling, and against its workload
     Check {
@@ -131,10 +135,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             };
             show(&trace, &options, &mut out)
         }
-        Command::Convert { trace: file, output, from, to, width, jobs } => {
-            let mut trace = read(file)?;
+        Command::Convert { trace: file, output, from, to, width, jobs, series } => {
+            let files = if *series { series::files(file) } else { vec![file.clone()] };
+            let mut trace = if *series { joined(&files)? } else { read(file)? };
             within(&trace, *from, *to)?;
-            ready([file], [output])?;
+            ready(&files, [output])?;
             let range = (Time::ZERO + from.unwrap_or(Span::ZERO), to.map(|to| Time::ZERO + to));
             match jobs {
                 true => write_jobs(&trace, output)?,
@@ -327,6 +332,26 @@ pub(crate) fn read(path: &Path) -> Result<Trace, Failure> {
     let file = Counted { inner: file, progress: &progress };
     takt_trace::read(io::BufReader::new(file), format)
         .map_err(|e| Failure::input(Code::DamagedFile, format!("`{}` cannot be read: {e}", path.display()), hint))
+}
+
+/// Joins the files of a series, the oldest first. Files of another run, before this one, are left out.
+fn joined(files: &[PathBuf]) -> Result<Trace, Failure> {
+    let (last, older) = files.split_last().expect("a series has its last file");
+    let mut trace = read(last)?;
+    for file in older.iter().rev() {
+        let part = read(file)?;
+        if part.header != trace.header {
+            break;
+        }
+        let [end, begin] = [part.records.last(), trace.records.first()].map(|record| record.map(|r| r.record.at));
+        if end.zip(begin).is_some_and(|(end, begin)| end > begin) {
+            let message = format!("`{}` ends after the next file of the series begins", file.display());
+            let hint = "give the files as they were written: their numbers say their order";
+            return Err(Failure::input(Code::DamagedFile, message, hint));
+        }
+        trace.records.splice(0..0, part.records);
+    }
+    Ok(trace)
 }
 
 /// Whether something of the trace is between the two instants.

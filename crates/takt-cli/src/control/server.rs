@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::time::{Span, Time};
 use takt_exec::{Answer, Command, Handle, Issuer, NewTerms, Order, Refusal, Target};
+use takt_linux::service::ServiceManager;
 use takt_linux::socket::{self, ControlSocket, Peer};
 use takt_trace::live::Live;
 
@@ -56,6 +57,10 @@ pub(crate) struct Service {
     pub(crate) schedule: CpuSet,
     /// The workload, which SIGHUP reads again.
     pub(crate) path: PathBuf,
+    /// Begins another file of the trace when it is set; `None` for a trace of one file, or none.
+    pub(crate) rotate: Option<Arc<AtomicBool>>,
+    /// Learns that SIGHUP is carried out.
+    pub(crate) manager: Option<Arc<ServiceManager>>,
 }
 
 impl Server {
@@ -219,6 +224,7 @@ impl State {
     /// Carries out SIGHUP.
     fn read_again(&self) {
         let file = self.service.path.to_string_lossy().into_owned();
+        self.service.manager.iter().for_each(|manager| manager.reloading("the workload is read again"));
         match (self.service.load)(&file) {
             Ok(target) => {
                 let issuer = Issuer { uid: rustix::process::geteuid().as_raw(), pid: std::process::id() as i32 };
@@ -226,14 +232,25 @@ impl State {
                 let text = format!("reload {file} (SIGHUP)");
                 self.service.run.send(order(issuer, text, command, OWN, &self.answers, &self.wake));
             }
-            Err(fault) => report(&Reply::Error(fault)),
+            Err(fault) => {
+                report(&Reply::Error(fault));
+                self.reloaded();
+            }
         }
+    }
+
+    fn reloaded(&self) {
+        self.service
+            .manager
+            .iter()
+            .for_each(|manager| manager.ready(&format!("{} is scheduled", self.service.about.file)));
     }
 
     fn take_answers(&mut self) {
         while let Ok((token, answer)) = self.answered.try_recv() {
             if token == OWN {
                 report(&reply(&self.service.about, answer));
+                self.reloaded();
                 continue;
             }
             // One that has gone does not want it.
@@ -265,6 +282,10 @@ impl State {
             }
             client.active = now;
             match wire::parse(&line).and_then(|request| {
+                if let (Request::TraceRotate {}, Some(rotate)) = (&request, &self.service.rotate) {
+                    rotate.store(true, Ordering::Release);
+                    return Ok((request, Command::Status));
+                }
                 let command = command(&request, &self.service.load)?;
                 Ok((request, command))
             }) {
@@ -272,6 +293,9 @@ impl State {
                     client.figures = matches!(request, Request::Top { .. });
                     client.watch = Some((Duration::from_millis(interval_ms), now));
                     client.input.clear();
+                }
+                Ok((Request::TraceRotate {}, _)) => {
+                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None }))
                 }
                 Ok((request, command)) => {
                     client.asked = true;
@@ -495,7 +519,7 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
             Command::Stop { grace }
         }
         Request::TraceRotate {} => {
-            let hint = "this version writes a trace into one file; choose its kinds and length by the options of `run`";
+            let hint = "give `takt run` the option `--trace-size`, which divides a trace into files";
             return Err(wrong("not-supported-here", "this run does not rotate its trace".into(), hint));
         }
     })

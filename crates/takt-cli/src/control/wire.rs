@@ -131,7 +131,7 @@ pub(crate) enum Reply {
 
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Done {
-    /// `changed`, `unchanged` or `stopping`.
+    /// `changed`, `unchanged`, `rotating` or `stopping`.
     pub(crate) result: String,
     /// When the schedule changed, since its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod placement;
+mod series;
 mod summary;
 mod sweep;
 #[path = "../tmux/mod.rs"]

@@ -17,6 +17,7 @@ mod reactions;
 mod replay;
 mod scale;
 mod security;
+mod service;
 mod threads;
 mod unmodified;
 mod watching;

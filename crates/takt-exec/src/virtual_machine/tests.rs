@@ -53,7 +53,8 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         on_miss: Some(Reaction::Stop),
         on_overrun: Some(Reaction::Stop),
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
-        output: None,
+        output: crate::Output::Inherit,
+        settings: crate::ProcessSettings::default(),
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
         kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
@@ -84,6 +85,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         mechanism: Choice::Signal,
         exec_limit: 10,
         output_to_stderr: false,
+        manager: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)

@@ -1,0 +1,256 @@
+//! Traces in a series of files with a bound on the disk (`--trace-size`, `--trace-files`).
+//!
+//! The file of `--trace` is the one that is written. When the next record might not fit, `t.jsonl` becomes `t.1.jsonl`, `t.1.jsonl` becomes
+//! `t.2.jsonl` and so on, and the oldest file is removed. Each file begins with the header of the trace. The files are renamed by the
+//! thread that writes them, since a disk may hold that up.
+
+use super::behind::{Behind, Sink};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use takt_core::time::Time;
+use takt_trace::{Footer, Format, Header, Stamped, Writer};
+
+/// The least size of a file: a header, and room for a few records.
+pub(crate) const LEAST: u64 = 64 << 10;
+/// The most files of a series.
+pub(crate) const FILES_MAX: u64 = 10_000;
+/// The room that a record and the end of a file take at most, and for each task the end of its slice.
+const RESERVE: u64 = 4 << 10;
+const RESERVE_OF_TASK: u64 = 256;
+/// A writer keeps less than this for itself before it hands it over.
+const BUFFER: u64 = 256 << 10;
+
+/// The bound on the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// Bytes of each file.
+    pub(crate) size: u64,
+    /// The number of files, with the one that is written: two at least.
+    pub(crate) files: u64,
+}
+
+/// Reads a number of bytes with K, M or G.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30)];
+    let (digits, shift) =
+        units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift))).unwrap_or((text, 0));
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let bytes = bytes.ok_or("write a number of bytes, as in `64M`; the units are K, M and G")?;
+    if bytes < LEAST { Err(format!("a file has at least {}K", LEAST >> 10)) } else { Ok(bytes) }
+}
+
+/// The name of an older file: `t.3.jsonl` of `t.jsonl`.
+pub(crate) fn older(path: &Path, number: u64) -> PathBuf {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+    path.with_extension(format!("{number}.{ending}"))
+}
+
+/// The files of a series that are there, the oldest first.
+pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
+    let numbered = (1..FILES_MAX).map(|number| older(path, number)).take_while(|file| file.is_file());
+    let mut files: Vec<PathBuf> = numbered.collect();
+    files.reverse();
+    files.push(path.to_owned());
+    files
+}
+
+/// Makes room for a new file: each older one gets the next number, and those beyond the bound are removed.
+fn shift(path: &Path, files: u64) -> io::Result<()> {
+    // Also those of an earlier run with more files.
+    for number in (files - 1..FILES_MAX).take_while(|number| older(path, *number).exists()) {
+        fs::remove_file(older(path, number))?;
+    }
+    for number in (1..files - 1).rev().filter(|number| older(path, *number).exists()) {
+        fs::rename(older(path, number), older(path, number + 1))?;
+    }
+    fs::rename(path, older(path, 1))
+}
+
+/// The file that is written, at the thread that writes.
+pub(crate) struct Current {
+    path: PathBuf,
+    files: u64,
+    file: File,
+}
+
+impl Current {
+    /// Creates the first file. One of an earlier run becomes an older file of the series.
+    pub(crate) fn create(path: &Path, bound: Bound) -> io::Result<Current> {
+        if path.is_file() && fs::metadata(path)?.len() > 0 {
+            shift(path, bound.files)?;
+        }
+        let file = File::create(path)?;
+        Ok(Current { path: path.to_owned(), files: bound.files, file })
+    }
+}
+
+impl Write for Current {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for Current {
+    fn next(&mut self) -> io::Result<()> {
+        shift(&self.path, self.files)?;
+        self.file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        Ok(())
+    }
+}
+
+/// Counts what the file that is written will hold.
+struct Counted {
+    behind: Behind,
+    count: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.behind.write(bytes)?;
+        self.count.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.behind.flush()
+    }
+}
+
+/// The writer of a series.
+pub(crate) struct Series {
+    format: Format,
+    header: Header,
+    behind: Behind,
+    size: u64,
+    reserve: u64,
+    /// Bytes of the file that is written, as far as the writer has handed them over.
+    count: Arc<AtomicU64>,
+    writer: Option<Box<dyn Writer + Send>>,
+    /// The file has records.
+    begun: bool,
+    last: Time,
+    rotate: Arc<AtomicBool>,
+}
+
+impl Series {
+    /// A series whose files the other end of `behind` writes. It begins another file when `rotate` is set.
+    pub(crate) fn new(
+        format: Format,
+        header: &Header,
+        behind: Behind,
+        bound: Bound,
+        rotate: Arc<AtomicBool>,
+    ) -> io::Result<Series> {
+        let reserve = RESERVE + RESERVE_OF_TASK * header.tasks.len() as u64;
+        let mut series = Series {
+            format,
+            header: header.clone(),
+            behind,
+            size: bound.size,
+            reserve,
+            count: Arc::default(),
+            writer: None,
+            begun: false,
+            last: Time::ZERO,
+            rotate,
+        };
+        series.begin()?;
+        if series.count.load(Ordering::Relaxed) + 2 * reserve > bound.size {
+            return Err(io::Error::other("the header of the trace does not fit into `--trace-size`"));
+        }
+        Ok(series)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.count.store(0, Ordering::Relaxed);
+        let counted = Counted { behind: self.behind.clone(), count: self.count.clone() };
+        let mut writer = takt_trace::writer(self.format, &self.header, Box::new(counted))?;
+        writer.flush()?;
+        self.begun = false;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Ends the file, and begins another one.
+    fn rotate(&mut self) -> io::Result<()> {
+        if let Some(writer) = self.writer.take() {
+            writer.finish(&Footer { end: self.last, dropped: 0 })?;
+        }
+        self.behind.next()?;
+        self.begin()
+    }
+
+    fn writer(&mut self) -> io::Result<&mut (dyn Writer + Send)> {
+        match &mut self.writer {
+            Some(writer) => Ok(&mut **writer),
+            None => Err(io::Error::other("the trace could not be continued in another file")),
+        }
+    }
+}
+
+impl Writer for Series {
+    fn record(&mut self, record: &Stamped) -> io::Result<()> {
+        // The buffer of the writer counts only after it has handed that over.
+        if self.count.load(Ordering::Relaxed) + BUFFER + self.reserve > self.size {
+            self.writer()?.flush()?;
+        }
+        let full = self.count.load(Ordering::Relaxed) + 2 * self.reserve > self.size;
+        let asked = self.rotate.swap(false, Ordering::AcqRel);
+        if self.begun && (full || asked) {
+            self.rotate()?;
+        }
+        self.writer()?.record(record)?;
+        self.begun = true;
+        self.last = self.last.max(record.record.at);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer()?.flush()
+    }
+
+    fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
+        self.writer.take().map_or(Ok(()), |writer| writer.finish(footer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_and_a_least_value() {
+        assert_eq!((size("64K"), size("2M"), size("1G")), (Ok(64 << 10), Ok(2 << 20), Ok(1 << 30)));
+        assert_eq!(size("100000"), Ok(100_000));
+        assert!(size("63K").unwrap_err().contains("at least 64K"));
+        for text in ["", "M", "1.5M", "64k", "-1M", "99999999999999G"] {
+            assert!(size(text).unwrap_err().contains("units"), "{text}");
+        }
+    }
+
+    #[test]
+    fn older_files_have_numbers_before_their_ending() {
+        assert_eq!(older(Path::new("d/t.jsonl"), 12), Path::new("d/t.12.jsonl"));
+    }
+
+    #[test]
+    fn no_shift_leaves_more_files_than_the_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        for round in 0..9 {
+            fs::write(&path, round.to_string()).unwrap();
+            shift(&path, 4).unwrap();
+        }
+        let texts = || files(&path).iter().filter_map(|file| fs::read_to_string(file).ok()).collect::<Vec<_>>();
+        assert_eq!(texts(), ["6", "7", "8"]);
+        // An earlier run had more.
+        fs::write(&path, "9").unwrap();
+        shift(&path, 2).unwrap();
+        assert_eq!(texts(), ["9"]);
+    }
+}
