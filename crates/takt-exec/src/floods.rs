@@ -13,9 +13,9 @@
 
 use crate::actuator::{Actuator, Rung};
 use crate::life::Program;
+use crate::life::Waits;
 use crate::rings::WINDOW;
 use crate::scheduler::{Refused, Scheduler};
-use crate::waits::Waits;
 use takt_abi::Request;
 use takt_core::engine::Input;
 use takt_core::model::TaskId;

@@ -9,6 +9,7 @@ use crate::actuator::Actuator;
 use crate::change::Change;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
+use takt_core::time::Time;
 
 /// Number of a process within its task, from zero.
 pub(crate) type Incarnation = u32;
@@ -118,6 +119,18 @@ pub(crate) fn completion_of(data: u64) -> (TaskId, Incarnation) {
 
 /// The incarnation that stands for the source of a task's events. No run replaces a process that often.
 pub(crate) const SOURCE: Incarnation = Incarnation::MAX;
+
+/// Whether the process of a task waits without being frozen.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// It is at a job, or frozen.
+    #[default]
+    No,
+    /// It has requested its next job at this instant.
+    Since(Time),
+    /// It slept when the kernel was asked last.
+    Asleep,
+}
 
 #[cfg(test)]
 mod tests {

@@ -108,7 +108,7 @@ struct Waiter<'a> {
     epoll: &'a OwnedFd,
     heart: &'a Heartbeat,
     timer: Option<Timer>,
-    /// What arming the timer takes. A shorter wait is spun. Where no task has a CPU, twice as long a wait is: a sleep and the interrupt at its end take as
+    /// The cost of arming the timer. A shorter wait is spun. Where no task has a CPU, twice as long a wait is: a sleep and the interrupt at its end take as
     /// much again.
     short: Span,
     start: Span,

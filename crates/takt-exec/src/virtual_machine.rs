@@ -264,7 +264,7 @@ impl World {
         self.partitions[partition.0 as usize]
     }
 
-    /// Whether the first process of a group has ended, or sleeps until it is told to begin its next job.
+    /// Whether the first process of a group has ended, or waits for its next job.
     pub(crate) fn is_asleep(&self, group: Group) -> bool {
         let asks = |process: &Process| matches!(process.doing, Doing::Asks(Kind::Next, _));
         self.processes.values().filter(|process| process.leader && process.group == group).all(asks)

@@ -7,10 +7,10 @@
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
 
 use crate::actuator::Actuator;
-use crate::life::Program;
+use crate::life::{Program, Waits};
 use crate::scheduler::{Awaited, Refused, Scheduler, Slot};
 use takt_core::model::TaskId;
-use takt_core::time::{Span, Time};
+use takt_core::time::Span;
 
 /// From its request a program has so long until it sleeps.
 const PATIENCE: Span = Span::from_us(50);
@@ -23,18 +23,6 @@ const AGAIN: Span = Span::from_us(250);
 
 /// At most so many tasks are looked at to find the next one to be asked about.
 const LOOKS: usize = 16;
-
-/// Whether the process of a task waits without being frozen.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) enum Waits {
-    /// It is at a job, or frozen.
-    #[default]
-    No,
-    /// It has requested its next job at this instant.
-    Since(Time),
-    /// It slept when the kernel was asked last.
-    Asleep,
-}
 
 impl<R> Slot<R> {
     /// Whether the process may wait for its next job without being frozen.

@@ -533,7 +533,7 @@ pub(crate) fn futex_wake(word: &std::sync::atomic::AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) };
 }
 
-/// Whether somebody waits for this word to change, in any process. A requeue to the word itself counts the waiters and wakes none.
+/// Whether this word has a waiter, in any process. A requeue to the word itself counts the waiters and wakes none.
 pub(crate) fn futex_has_waiter(word: &std::sync::atomic::AtomicU32) -> bool {
     let (none, one): (c_int, usize) = (0, 1);
     // SAFETY: the kernel takes the addresses of a live word and writes nothing.

@@ -74,7 +74,7 @@ impl Timer {
         // Zero would disarm it.
         self.set(at.ns().max(1))
     }
-    /// What arming it for a near instant takes: the median of some attempts. In a virtual machine this is often ten times a system call, because
+    /// The cost of arming it for a near instant: the median of some attempts. In a virtual machine this is often ten times a system call, because
     /// the hypervisor has to program the hardware. The timer is not armed afterwards. Takes less than a millisecond.
     ///
     /// # Errors

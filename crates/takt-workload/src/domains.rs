@@ -176,7 +176,7 @@ impl Domains {
     /// The domain of a task: the one that it names, else the one that has all its CPUs, else the only one.
     pub(crate) fn home(&self, reader: &mut Reader, raw: &RawTask, name: &str) -> Option<usize> {
         let name = clipped(name);
-        let found = match (&raw.domain, raw.cpus.as_deref()) {
+        let found = match (raw.domain.as_deref(), raw.cpus.as_deref()) {
             (Some((wanted, place)), _) => {
                 let found = self.list.iter().position(|d| d.name == *wanted);
                 if found.is_none() && self.whole {

@@ -112,8 +112,8 @@ pub(crate) struct RawTask {
     settings: Option<Box<ProcessSettings>>,
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
-    pub(crate) domain: Option<(String, Place)>,
-    pub(crate) class: Option<(Class, Place)>,
+    pub(crate) domain: Option<Box<(String, Place)>>,
+    pub(crate) class: Option<Box<(Class, Place)>>,
     pub(crate) budget: Option<Span>,
     pub(crate) jitter: Option<(Span, Place)>,
     period: Option<Span>,
@@ -237,9 +237,10 @@ impl RawTask {
                 }
             }
             "domain" => {
-                self.domain = reader.scalar(value, key, "the name of a domain").map(|d| (d.to_owned(), place()));
+                self.domain =
+                    reader.scalar(value, key, "the name of a domain").map(|d| Box::new((d.to_owned(), place())));
             }
-            "class" => self.class = class::read(reader, value).map(|class| (class, place())),
+            "class" => self.class = class::read(reader, value).map(|class| Box::new((class, place()))),
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
             "completion" => self.completion = reader.choice(value, key, &COMPLETION),
@@ -379,11 +380,11 @@ impl RawTask {
             ),
             _ => {}
         }
-        if let Some((of_kernel, _)) = self.class {
+        if let Some((of_kernel, _)) = self.class.as_deref() {
             let abort = self.on_abort.map(|(rule, _)| rule);
             let yields = self.completion.is_some_and(|(_, observed)| observed == Some(Observed::Yield));
             let replaced = self.init && self.on_exit == Some(OnExit::Restart);
-            class::conflicts(of_kernel, per_job, abort, yields, replaced)
+            class::conflicts(*of_kernel, per_job, abort, yields, replaced)
                 .for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
         if self.thread_of.is_some() {
@@ -393,7 +394,7 @@ impl RawTask {
                 on_abort: self.on_abort.map(|(rule, _)| rule),
                 on_exit: self.on_exit,
                 event: self.event.as_ref().and_then(|event| event.source.as_ref()),
-                class: self.class.as_ref().map(|(class, _)| *class),
+                class: self.class.as_deref().map(|(class, _)| *class),
             };
             threads::conflicts(&keys).for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
@@ -531,7 +532,7 @@ impl RawTask {
             output: self.output.clone(),
             settings: self.settings.clone(),
             event: self.event.as_ref().and_then(|event| event.source.clone()).map(Box::new),
-            class: self.class.as_ref().map(|(class, _)| *class),
+            class: self.class.as_deref().map(|(class, _)| *class),
             frequency_mhz: self.frequency,
         }
     }
@@ -554,7 +555,7 @@ impl RawTask {
         if let (Some(utility), Some(place)) = (&task.utility, &self.utility) {
             utility::check(reader, utility, task.deadline, &clipped(name), place);
         }
-        if let Some((Class::Deadline, place)) = &self.class {
+        if let Some((Class::Deadline, place)) = self.class.as_deref() {
             class::check_deadline(reader, name, task, place);
         }
         let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));

@@ -135,7 +135,7 @@ impl TaskList {
             let of_kernel = raw.class.is_some();
             let home = domains.and_then(|all| if of_kernel { Some(0) } else { all.home(reader, raw, name) });
             let domain = domains.filter(|all| !of_kernel || all.has_some()).and_then(|all| Some(all.get(home?)));
-            match (domains.filter(|_| !of_kernel), &raw.domain, raw.cpus.as_deref()) {
+            match (domains.filter(|_| !of_kernel), raw.domain.as_deref(), raw.cpus.as_deref()) {
                 // Its `domain` was refused already.
                 (None, Some(_), _) if of_kernel => {}
                 (None, Some((_, place)), _) => reader.push(

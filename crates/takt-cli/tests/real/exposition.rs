@@ -102,8 +102,8 @@ impl Exposition {
 
 fn is_name(name: &str) -> Result<(), String> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let goes_on = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if begins && goes_on { Ok(()) } else { Err(format!("the name {name:?}")) }
+    let continues = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if begins && continues { Ok(()) } else { Err(format!("the name {name:?}")) }
 }
 
 fn number(text: &str) -> Result<f64, String> {
