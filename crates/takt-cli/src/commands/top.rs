@@ -15,6 +15,8 @@ use crate::report::table;
 use history::History;
 use ratatui::crossterm::event::{self, Event};
 use replay::Replay;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use screen::Screen;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -248,14 +250,30 @@ fn play(mut replay: Replay, mut history: History, mut view: View, interval: Span
 }
 
 /// The next key, or `None` when the limit comes first or the terminal has another size.
+///
+/// # Errors
+/// The terminal is gone. It is looked for here, since crossterm reads a terminal that is gone for ever.
 fn key(limit: Instant) -> io::Result<Option<event::KeyEvent>> {
-    if !event::poll(limit.saturating_duration_since(Instant::now()))? {
-        return Ok(None);
+    for limit in [None, Some(limit)] {
+        let left = limit.map_or(Duration::ZERO, |limit| limit.saturating_duration_since(Instant::now()));
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let stdin = io::stdin();
+        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut terminal, Some(&left)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        if terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone"));
+        }
+        if event::poll(Duration::ZERO)? {
+            return Ok(match event::read()? {
+                Event::Key(key) => Some(key),
+                _ => None,
+            });
+        }
     }
-    Ok(match event::read()? {
-        Event::Key(key) => Some(key),
-        _ => None,
-    })
+    Ok(None)
 }
 
 /// Prints the figures of one instant.

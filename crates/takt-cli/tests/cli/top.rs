@@ -1,6 +1,6 @@
 //! `takt top` over recorded traces, and the addresses that `takt run --metrics` refuses.
 
-use crate::common::{Room, TAKT, kill};
+use crate::common::{Room, TAKT, kill, until};
 use crate::tmux::Tmux;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -123,6 +123,20 @@ fn a_signal_restores_the_terminal() {
         tmux.until("its end", |screen| screen.contains("status 0"));
         tmux.is_restored();
     }
+}
+
+/// Without its terminal it would read for ever.
+#[test]
+fn it_ends_with_its_terminal() {
+    let room = recorded();
+    let (trace, pid) = (room.path("t.jsonl"), room.path("pid"));
+    // The shell hangs up, and its program ignores that.
+    let command = format!("trap '' HUP; sh -c 'echo $$ > {}; exec {TAKT} top {}'", pid.display(), trace.display());
+    let Some(tmux) = Tmux::start(80, 20, &command) else { return };
+    tmux.until("it plays", |screen| screen.contains("last events"));
+    drop(tmux);
+    let process = format!("/proc/{}", room.text("pid").trim());
+    until("it has ended", || !std::path::Path::new(&process).exists());
 }
 
 /// Control characters in the names of a trace are shown as escapes.

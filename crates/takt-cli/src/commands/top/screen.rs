@@ -42,8 +42,11 @@ impl Screen {
     pub(super) fn open() -> Result<Screen, Failure> {
         is_there()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let signals = [SIGHUP, SIGINT, SIGTERM].map(|signal| signal_hook::flag::register(signal, stop.clone()));
-        let signals = signals.into_iter().collect::<io::Result<_>>()?;
+        // A second signal ends the process at once, whatever it waits for.
+        let at_once = |signal| signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone());
+        let first = |signal| signal_hook::flag::register(signal, stop.clone());
+        let signals = [SIGHUP, SIGINT, SIGTERM].into_iter().flat_map(|signal| [at_once(signal), first(signal)]);
+        let signals = signals.collect::<io::Result<_>>()?;
         let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
         Ok(Screen { terminal, stop, signals })
     }
