@@ -389,8 +389,11 @@ fn a_flood_of_events_harms_no_other_task() {
                 ensure(written > 20_000 && (1_000..=101 * 130).contains(&heard), || {
                     format!("{source}: {written} {run}")
                 })?;
-                ensure(lost > 100 && (20..=101).contains(&floods), || format!("{source}: {written} {run}"))?;
-                ensure(run["notes"].to_string().contains("changed all the time"), || format!("{source}: {run}"))?;
+                // A signal that is pending already is no other event, so signals may come too rarely for a flood.
+                let least = if source == "signal" { 0 } else { 20 };
+                ensure(lost > 100 && (least..=101).contains(&floods), || format!("{source}: {written} {run}"))?;
+                let note = run["notes"].to_string().contains("changed all the time");
+                ensure(note == (floods > 0), || format!("{source}: {run}"))?;
                 ensure(run["dropped_records"] == 0, || format!("{source}: {run}"))?;
                 println!("{source}: {written} written, {released} released, {lost} lost, {floods} floods");
                 replays(&room, &run)

@@ -67,6 +67,7 @@ impl State {
     }
 
     /// A job of the task is completed, which is an event for others. O(tasks that are released after others).
+    #[cold]
     pub(super) fn release_followers(&mut self, task: TaskId, sink: &mut dyn Sink) {
         for index in 0..self.followers.len() {
             let (first, follower) = self.followers[index];
@@ -243,7 +244,7 @@ impl State {
         if tell {
             self.events.push(Event::Finish { task, job, consumed });
         }
-        if outcome == Outcome::Completed && !was_handler {
+        if !self.followers.is_empty() && outcome == Outcome::Completed && !was_handler {
             self.release_followers(task, sink);
         }
         for resource in 0..self.resources.len() {
