@@ -6,6 +6,7 @@
 
 use crate::change::{Change, Install};
 use crate::mirror::{Mirror, PolicyStatus, Status};
+use crate::terms::SHORTEST;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
@@ -392,6 +393,10 @@ impl Control {
         if !self.mirror.engine.is_gone(task) {
             return Err(impossible(format!("task `{name}` is there already"), "`remove` lets it leave"));
         }
+        if self.mirror.has_ended(task) {
+            let reason = format!("the program of task `{name}` has ended");
+            return Err(impossible(reason, "begin another run; `on_exit: restart` replaces a program that ends"));
+        }
         let terms = self.mirror.engine.agreed(task);
         self.admit(task, &terms)?;
         Ok(vec![Input::Enter { task }])
@@ -433,6 +438,10 @@ impl Control {
             if span <= Span::ZERO {
                 return Err(impossible("a duration must be above zero".to_owned(), "write one such as `10ms`"));
             }
+        }
+        if new.period.is_some_and(|period| period < SHORTEST) {
+            let reason = format!("a period must be at least {SHORTEST}");
+            return Err(impossible(reason, "the scheduler would do nothing but release jobs"));
         }
         let mut inputs = Vec::new();
         let now = engine.agreed(task);
@@ -599,6 +608,11 @@ impl Control {
             ("late", old.late != new.late),
             ("backlog", old.backlog != new.backlog),
             ("seed", old.seed != new.seed),
+            ("speeds", old.speeds != new.speeds),
+            ("locking", old.locking != new.locking),
+            ("be_start", old.be_start != new.be_start),
+            ("load", old.load != new.load),
+            ("partitions", old.partitions != new.partitions),
         ];
         fixed.extend(parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("`{name}`")));
         if old.domains.len() == new.domains.len() && old.domains.is_empty() {
@@ -666,7 +680,27 @@ fn differences<'a>(
         ("priority", old.priority != new.priority),
         ("cpu", old.affinity != new.affinity),
     ];
-    all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+    let named = all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name);
+    // With what a reload changes, and what has a name above, they are the same task.
+    let arrival = match (&old.arrival, &new.arrival) {
+        (Arrival::Periodic { period, .. }, Arrival::Periodic { offset, .. }) => {
+            Arrival::Periodic { offset: *offset, period: *period }
+        }
+        (Arrival::Sporadic { period, .. }, Arrival::Sporadic { offset, spread, .. }) => {
+            Arrival::Sporadic { offset: *offset, period: *period, spread: *spread }
+        }
+        (old, _) if fixed => old.clone(),
+        (_, new) => new.clone(),
+    };
+    let by_events = matches!(old.arrival, Arrival::Event { .. });
+    let instants = ("offset, spread or event", old.arrival != arrival);
+    let share = ("share", old.share.is_some() && new.share.is_none());
+    let utility = (
+        "utility",
+        if by_events { old.utility.is_some() != new.utility.is_some() } else { old.utility != new.utility },
+    );
+    let steps = ("steps", old.program != new.program);
+    named.chain([instants, share, utility, steps].into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name))
 }
 
 fn impossible(reason: String, hint: &str) -> Refusal {

@@ -348,7 +348,12 @@ impl<P: Processes> Lives<P> {
     /// Collects ended processes and emptied groups.
     pub(crate) fn reap(&mut self) {
         while let Some(pid) = self.processes.ended() {
-            let task = self.tasks_by_pid.remove(&pid).filter(|_| !self.closing);
+            let task = self.tasks_by_pid.remove(&pid);
+            if let Some(task) = task.filter(|_| self.closing) {
+                // Its number may be another process's from now on.
+                let _ = self.processes.leader_exited(self.tasks[task.index()].home.group);
+            }
+            let task = task.filter(|_| !self.closing);
             if let Some(task) = task {
                 self.add_times(task, Some(pid));
             }

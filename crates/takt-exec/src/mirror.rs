@@ -2,7 +2,7 @@
 //! and preparation ask it, so none of them takes time of the scheduler thread.
 
 use std::collections::VecDeque;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::TaskId;
 use takt_core::record::{JobId, Outcome, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Counts, Histogram, Responses};
@@ -255,6 +255,8 @@ pub(crate) struct Mirror {
     account: Account,
     /// How many inputs have changed terms of tasks ([`changes_terms`]).
     pub(crate) terms: u64,
+    /// By task: its program has ended, and is not replaced.
+    ended: Vec<bool>,
 }
 
 /// Whether the input may change the terms of a task, for which a policy has been prepared.
@@ -273,13 +275,23 @@ impl Mirror {
             events: VecDeque::with_capacity(EVENTS_MAX),
             numbered: 0,
         };
-        Mirror { engine, account, terms: 0 }
+        Mirror { engine, account, terms: 0, ended: vec![false; tasks] }
     }
 
     /// Takes a step of the run.
     pub(crate) fn step(&mut self, now: Time, inputs: &[Input]) {
         self.terms += inputs.iter().filter(|input| changes_terms(input)).count() as u64;
+        for input in inputs {
+            if let Input::Exit { task, ending: Ending { replaced: false, .. } } = *input {
+                self.ended[task.index()] = true;
+            }
+        }
         self.engine.step(now, inputs, &mut self.account);
+    }
+
+    /// Whether the program of a task has ended, and is not replaced.
+    pub(crate) fn has_ended(&self, task: TaskId) -> bool {
+        self.ended[task.index()]
     }
 
     /// Takes the last step of the run.

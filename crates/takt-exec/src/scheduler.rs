@@ -818,7 +818,9 @@ impl<A: Actuator> Scheduler<A> {
         // Terms of a task whose jobs are segments or events do not hold while a job is open.
         let open = |task: TaskId| engine.job(task).is_some() || engine.is_planned(task);
         let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
-        if kept || change.inputs.len() > room || (change.install.is_some() && change.terms != self.terms) {
+        let ended = |task: TaskId| self.setup.slots[task.index()].program == Program::Gone;
+        let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
+        if kept || enters || change.inputs.len() > room || (change.install.is_some() && change.terms != self.terms) {
             return Err(());
         }
         self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;

@@ -123,6 +123,8 @@ struct Signals {
     interrupt: Arc<AtomicBool>,
     terminate: Arc<AtomicBool>,
     hangup: Arc<AtomicBool>,
+    /// A hangup that reloads nothing.
+    hung_up: AtomicBool,
     registered: Vec<signal_hook::SigId>,
 }
 
@@ -132,7 +134,8 @@ impl Signals {
         pipe.set_nonblocking(true)?;
         let [interrupt, terminate, hangup] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         unheard().store(false, Ordering::Release);
-        let mut signals = Signals { pipe, interrupt, terminate, hangup, registered: Vec::new() };
+        let hung_up = AtomicBool::new(false);
+        let mut signals = Signals { pipe, interrupt, terminate, hangup, hung_up, registered: Vec::new() };
         let flags = [(SIGINT, &signals.interrupt), (SIGTERM, &signals.terminate), (SIGHUP, &signals.hangup)];
         for (signal, flag) in flags.map(|(signal, flag)| (signal, flag.clone())) {
             signals.registered.push(signal_hook::flag::register(signal, flag)?);
@@ -142,12 +145,17 @@ impl Signals {
         }
         Ok(signals)
     }
+    /// Before the schedule, each signal ends the run.
     fn stop(&self) -> bool {
-        [&self.interrupt, &self.terminate, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
+        self.hangup.load(Ordering::Acquire) || self.ends_run()
+    }
+    /// During the schedule, SIGHUP ends the run only if it reloads nothing.
+    fn ends_run(&self) -> bool {
+        self.terminate.load(Ordering::Acquire) || self.stop_at_once()
     }
     /// Whether the run is to end at once: at any signal but the first SIGTERM.
     fn stop_at_once(&self) -> bool {
-        [&self.interrupt, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
+        [&self.interrupt, &self.hung_up].iter().any(|signal| signal.load(Ordering::Acquire))
     }
     fn drain(&self) {
         let mut buffer = [0; 256];
@@ -346,14 +354,14 @@ impl Supervisor {
             if lost.load(Ordering::Acquire) {
                 observer.has_lost();
             }
-            if self.signals.hangup.load(Ordering::Acquire) && observer.hangs_up() {
-                self.signals.hangup.store(false, Ordering::Release);
+            if self.signals.hangup.swap(false, Ordering::AcqRel) && !observer.hangs_up() {
+                self.signals.hung_up.store(true, Ordering::Release);
             }
             let elapsed = takt_linux::timer::now() - start;
             self.lives
                 .outgoing
                 .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
-            let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
+            let ends = self.react(&mut observer) || self.signals.ends_run() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
             }
@@ -373,7 +381,7 @@ impl Supervisor {
         self.reactions.close();
         observer.drain(&mut outbox, &mut returned);
         observer.end();
-        let signalled = self.signals.stop();
+        let signalled = self.signals.ends_run();
         let asked = observer.grace();
         let gently = asked.or_else(|| self.signals.terminate.load(Ordering::Acquire).then_some(GRACE));
         if let Some(grace) = gently.filter(|_| !self.signals.stop_at_once()) {

@@ -90,6 +90,9 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Re
     if result < 0 { Err(error) } else { Ok(result as i32) }
 }
 
+/// Of `capset(2)`: sets of 64 bits.
+const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
+
 /// The child's way from birth to `exec`.
 ///
 /// # Safety
@@ -169,12 +172,21 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
             libc::umask(umask as _);
         }
         if let Some(Identity { uid, gid, groups, .. }) = child.identity {
+            // It could type into the terminal of Takt.
+            let terminal = libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+            if terminal >= 0 {
+                libc::ioctl(terminal, libc::TIOCNOTTY);
+                libc::close(terminal);
+            }
             // The bare calls: those of the C library would wait for the other threads of the parent, which this process does not have.
-            // With the last one the kernel takes the capabilities away.
+            // The kernel takes the capabilities away only from a process that was root.
+            let (header, none) = ([CAPABILITY_VERSION_3, 0], [0u32; 6]);
             let (uid, gid) = (c_long::from(*uid), c_long::from(*gid));
             if libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) < 0
                 || libc::syscall(libc::SYS_setresgid, gid, gid, gid) < 0
                 || libc::syscall(libc::SYS_setresuid, uid, uid, uid) < 0
+                || libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0
+                || libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) < 0
             {
                 libc::_exit(126);
             }
@@ -245,6 +257,10 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
 /// Sends a signal to a thread of a process; 0 is none, and only asks whether there is such a thread. The number of a thread that has ended may be
 /// one of another process, which `ESRCH` then says.
 pub(crate) fn signal_thread(process: i32, thread: i32, signal: c_int) -> io::Result<()> {
+    if process == 0 {
+        // To the kernel that is no number of a process, and here one that is gone.
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
     // SAFETY: the kernel is given numbers only.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

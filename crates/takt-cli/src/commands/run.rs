@@ -142,6 +142,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         length,
         bar: Bar::new(args.output.for_people() && log.is_none()),
         opened,
+        terminal: std::fs::File::open("/dev/tty").is_ok(),
         server: None,
         uncontrolled: None,
         live: live.clone(),
@@ -553,6 +554,8 @@ fn loader(input: Input, workload: &Workload) -> Loader {
 
 struct Watch<'a> {
     opened: Option<Opened>,
+    /// There was a controlling terminal at the start. One that hangs up is none any more.
+    terminal: bool,
     server: Option<Server>,
     /// Why there is no socket.
     uncontrolled: Option<io::Error>,
@@ -617,9 +620,7 @@ impl Observer for Watch<'_> {
     }
     /// Without a terminal that could have hung up, the signal asks for the file to be read again, as it does of services.
     fn hangs_up(&mut self) -> bool {
-        let Some(server) = self.server.as_ref().filter(|_| std::fs::File::open("/dev/tty").is_err()) else {
-            return false;
-        };
+        let Some(server) = self.server.as_ref().filter(|_| !self.terminal) else { return false };
         server.reload();
         true
     }

@@ -119,6 +119,8 @@ struct Client {
     active: Instant,
     /// It is to be closed when its output is written.
     closing: bool,
+    /// It will say nothing more.
+    ended: bool,
 }
 
 struct State {
@@ -187,7 +189,15 @@ impl State {
     fn accept(&mut self) {
         // Not without end: a flood of connections must not keep the others from being served.
         for _ in 0..CLIENTS_MAX {
-            let Ok((stream, _)) = self.service.socket.listener().accept() else { return };
+            let stream = match self.service.socket.listener().accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Without descriptors the listener stays readable.
+                    std::thread::sleep(Duration::from_millis(100));
+                    return;
+                }
+            };
             let Ok(peer) = socket::peer(&stream) else { continue };
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -217,6 +227,7 @@ impl State {
                 figures: false,
                 active: Instant::now(),
                 closing: false,
+                ended: false,
             });
         }
     }
@@ -324,7 +335,8 @@ impl State {
         let limit = if waits { PATIENCE } else { IDLE };
         let late = now.saturating_duration_since(client.active) > limit;
         let idle = client.watch.is_some() || client.asked;
-        let done = client.closing && client.output.is_empty();
+        let over = client.ended && !client.asked && !client.input.contains(&b'\n');
+        let done = (client.closing || over) && client.output.is_empty();
         !(done || late && (waits || !idle))
     }
 }
@@ -332,7 +344,7 @@ impl State {
 impl Client {
     /// Whether it is to be read: not while a command of it is carried out and the next one is there.
     fn reads(&self) -> bool {
-        !self.closing && self.input.len() <= LINE_MAX
+        !self.closing && !self.ended && self.input.len() <= LINE_MAX
     }
 
     /// `false` at the end of the connection.
@@ -341,7 +353,11 @@ impl Client {
         // A bounded part, so that the other clients are served, too.
         for _ in 0..16 {
             match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
+                // What it has said before is carried out.
+                Ok(0) => {
+                    self.ended = true;
+                    return self.input.contains(&b'\n') || self.asked || !self.output.is_empty();
+                }
                 // A client that watches has nothing more to say.
                 Ok(_) if self.watch.is_some() => {}
                 Ok(n) => {
