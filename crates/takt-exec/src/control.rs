@@ -695,10 +695,8 @@ fn differences<'a>(
     let by_events = matches!(old.arrival, Arrival::Event { .. });
     let instants = ("offset, spread or event", old.arrival != arrival);
     let share = ("share", old.share.is_some() && new.share.is_none());
-    let utility = (
-        "utility",
-        if by_events { old.utility.is_some() != new.utility.is_some() } else { old.utility != new.utility },
-    );
+    // The utility of a task that is released by events is among its terms.
+    let utility = ("utility", !by_events && old.utility != new.utility);
     let steps = ("steps", old.program != new.program);
     named.chain([instants, share, utility, steps].into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name))
 }
