@@ -353,7 +353,7 @@ impl Client {
         // A bounded part, so that the other clients are served, too.
         for _ in 0..16 {
             match self.stream.read(&mut buffer) {
-                // What it has said before is carried out.
+                // The requests that are there are carried out.
                 Ok(0) => {
                     self.ended = true;
                     return self.input.contains(&b'\n') || self.asked || !self.output.is_empty();
