@@ -152,6 +152,8 @@ for mechanism in v2 signal; do
         case "$file" in
             # The kernel's classes are not simulated, no source has events here, and an emulated processor is late for `on_miss: stop`.
             */class.yaml | */event.yaml | */reactions.yaml) continue ;;
+            # Its program is one of the tests over real processes.
+            */threads.yaml) continue ;;
             # PREEMPT_RT gives processes no real-time class unless the file insists.
             */dispatch-priority.yaml) ! uname -v | grep -q PREEMPT_RT || continue ;;
         esac

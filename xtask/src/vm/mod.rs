@@ -231,6 +231,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     archive.symlink("bin/sh", Path::new("busybox"))?;
     // A file that is no program, for the tests that try to run one.
     archive.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\n")?;
+    archive.file("etc/group", b"root:x:0:\n")?;
     archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
     for (name, program) in &tests {
         archive.program(&format!("tests/{name}"), &fs::read(program)?)?;
