@@ -172,22 +172,7 @@ hard_cbs() {
         takt bench deadline --rounds 3 --strict --tolerance 300us
 }
 
-# U = 0.85 on one CPU for 30 s. Nothing else takes virtual time, so no job is late.
-periodic_set() {
-    {
-        printf 'policy: p-edf\ncpus: 0\nrealtime: yes\ntasks:\n'
-        for task in 10:2000 20:4000 40:7000 50:8000 100:11500; do
-            period=${task%:*}ms runtime=${task#*:}us
-            echo "- {name: t$period, period: $period, runtime: $runtime, init: yes, cmd: exec takt burn --runtime $runtime}"
-        done
-    } > periodic.yaml
-    takt run periodic.yaml --duration 30s --mechanism v2 --json > run.json || return
-    cat run.json
-    [ "$(totals run.json released)" -ge 6150 ] && [ "$(totals run.json missed)" = 0 ]
-}
-
 if [ "$mode" = exact ]; then
-    if ! grep -q PREEMPT_RT /proc/version; then expect 0 "a periodic set misses no deadline" periodic_set; fi
     expect 0 "the hard CBS and SCHED_DEADLINE" hard_cbs
     # Without its timer for the ends of budgets, the kernel notices them at its tick.
     if mount -t debugfs debugfs /sys/kernel/debug && echo NO_HRTICK_DL > /sys/kernel/debug/sched/features; then
