@@ -267,7 +267,7 @@ impl Live {
         self.now = self.now.max(now);
     }
 
-    /// The clock of a run shows this instant. Records before it may still come, so a deadline has passed only [`GRACE`] later.
+    /// The clock of a run shows this instant. Records before it may still come, so a deadline has passed only a moment later.
     pub fn tick(&mut self, now: Time, listener: Listener<'_>) {
         self.pass(Time::from_ns(now.ns() - GRACE.ns()), false, listener);
         self.now = self.now.max(now);
