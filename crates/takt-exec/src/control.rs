@@ -30,7 +30,7 @@ pub struct Issuer {
     pub pid: i32,
 }
 
-/// New values for terms of a task; those that are `None` stay.
+/// New values for terms of a task; `None` keeps a term.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NewTerms {
     /// The period. A relative deadline that equals the period follows it.

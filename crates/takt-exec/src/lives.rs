@@ -450,7 +450,7 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// Finds the threads that have ended, and those that cannot since they are frozen.
+    /// Finds the threads that have ended, and the ones that cannot end since they are frozen.
     fn look_at_threads(&mut self) {
         if !self.begun || !self.plan.has_threads() {
             return;

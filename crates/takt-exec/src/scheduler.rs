@@ -309,7 +309,7 @@ pub(crate) struct Scheduler<A: Actuator> {
     measured: Measured,
     /// By task: the act that was refused.
     pub(crate) refused: Vec<Option<Refused>>,
-    /// When the next source is not muted any more; [`Time::MAX`] when none is.
+    /// When the next source is heard again; [`Time::MAX`] when none is.
     pub(crate) unmute: Time,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,

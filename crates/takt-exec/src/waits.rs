@@ -2,7 +2,7 @@
 //!
 //! A program with a page sleeps until the answer to its request for the next job comes, so it uses no CPU. To freeze it at the end of each job and to thaw it
 //! at the next one would wake it twice more. Only programs of a single thread are trusted with that, and the kernel is asked whether it really sleeps:
-//! after each wait of the scheduler for those that have just requested a job, and from time to time for one of the others. A program that does not sleep is frozen.
+//! after each wait of the scheduler for programs that have just requested a job, and from time to time for one of the others. A program that does not sleep is frozen.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
 

@@ -510,7 +510,7 @@ impl Mechanism {
         }
     }
 
-    /// Says of a group, before its process is started, that other groups take threads of this. The first thread, and those that no group
+    /// Says of a group, before its process is started, that other groups take threads of this. The first thread, and the ones that no group
     /// takes, stay in the group of the process. From then on the group is stopped, measured and bound as these threads.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub const LIMITS: [&str; 14] = [
     "sigpending",
     "stack",
 ];
-/// Those that count bytes, and take a unit.
+/// The limits that count bytes, and take a unit.
 const BYTES: [&str; 6] = ["as", "core", "data", "fsize", "memlock", "stack"];
 /// Names of variables that begin so are those of Takt.
 const OWN: &str = "TAKT_";

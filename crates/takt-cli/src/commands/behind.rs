@@ -96,7 +96,7 @@ pub(crate) fn behind(mut out: Box<dyn Sink + Send>) -> (Behind, Thread) {
                 break;
             }
         }
-        // Nobody listens any more when the wait for it was given up.
+        // The receiver is gone when the wait for the answer was given up.
         let _ = tell.send(());
     });
     (Behind { chunks, state: state.clone() }, Thread { state, done })

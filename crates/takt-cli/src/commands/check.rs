@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Settings of processes that this machine does not have are errors; those that this user may not use are warnings.
+/// A setting that this machine does not have is an error; one that this user may not use is a warning.
 fn processes_here(workload: &Workload) -> Result<(), Failure> {
     let (rights, faults): (Vec<_>, Vec<_>) =
         processes::faults(workload).into_iter().partition(processes::Fault::is_missing_right);

@@ -554,7 +554,7 @@ fn loader(input: Input, workload: &Workload) -> Loader {
 
 struct Watch<'a> {
     opened: Option<Opened>,
-    /// There was a controlling terminal at the start. One that hangs up is none any more.
+    /// There was a controlling terminal at the start. After a hangup there is none.
     terminal: bool,
     server: Option<Server>,
     /// Why there is no socket.

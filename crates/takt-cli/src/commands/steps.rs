@@ -147,7 +147,7 @@ pub(crate) struct Replay {
     pub(crate) steps: Vec<Step>,
     /// The horizon of the jobs that the run counted.
     pub(crate) horizon: Option<Time>,
-    /// The policies that may take over, besides those that the file names.
+    /// The policies that may take over, besides the ones in the file.
     pub(crate) policies: Vec<PolicySpec>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,

@@ -162,7 +162,7 @@ fn of<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// The lines of a kind, with those that were suppressed.
+/// The lines of a kind, with the suppressed ones.
 fn number(lines: &[Value], event: &str) -> u64 {
     let suppressed = of(lines, "suppressed").into_iter().filter(|line| line["kind"] == event);
     of(lines, event).len() as u64 + suppressed.filter_map(|line| line["count"].as_u64()).sum::<u64>()

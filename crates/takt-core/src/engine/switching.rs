@@ -97,7 +97,7 @@ impl Engine {
         Ok(Prepared { task_set: Some(Box::new(set)), ..self.prepared(spec, None, policy) })
     }
 
-    /// Names more policies that the system may be switched to, behind those that it has ([`System::alternatives`](crate::model::System::alternatives)), without building them. A
+    /// Names more policies that the system may be switched to, behind the present ones ([`System::alternatives`](crate::model::System::alternatives)), without building them. A
     /// domain has room for the timers of earlier ones only. This allocates.
     pub fn add_alternatives(&mut self, specs: impl IntoIterator<Item = PolicySpec>) {
         let alternatives = &mut self.state.system.alternatives;

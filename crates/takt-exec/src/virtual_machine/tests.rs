@@ -564,7 +564,7 @@ fn a_source_that_floods_costs_a_bounded_number_of_steps() {
     assert_eq!(ms(125, 200), 5, "the changes after the flood");
     assert!((8..=11).contains(&ran.outcome.event_floods[2]), "{:?}", ran.outcome.event_floods);
     assert_eq!((ran.outcome.dropped, &ran.outcome.floods), (0, &vec![0; 3]));
-    // All events have a record: those that released a job, wait, or are lost.
+    // All events have a record: they released a job, wait, or are lost.
     let counts = ran.outcome.engine.counts(flooded);
     let lost = counts.lost;
     let all = events.len() as u64;

@@ -38,7 +38,7 @@ struct Limit {
 /// The log of a run.
 pub(super) struct Log {
     labels: Vec<String>,
-    /// Per-job processes: only those that fail are logged.
+    /// Per-job processes: only failures are logged.
     per_job: Vec<bool>,
     start_unix_ns: u64,
     limits: [Limit; KINDS.len()],

@@ -43,7 +43,7 @@ impl History {
         self.tasks.get(task).into_iter().flatten()
     }
 
-    /// Takes a snapshot. Those that come before the next sample is due are not used.
+    /// Takes a snapshot. One that comes before the next sample is due is not used.
     pub(super) fn take(&mut self, status: &Snapshot) {
         if self.last.as_ref().is_some_and(|(at, _)| status.now_ns < at.saturating_add(self.every.ns())) {
             return;

@@ -155,7 +155,7 @@ fn a_seek_leads_to_the_figures_of_the_instant() {
     assert_eq!((other.at(), other.snapshot().tasks[0].completed), (Time::ZERO, 0));
 }
 
-/// A thousand tasks: only those that fit are drawn, and the one under the cursor is among them.
+/// A thousand tasks: only as many as fit are drawn, and the one under the cursor is among them.
 #[test]
 fn the_list_follows_the_cursor() {
     let tasks = (0..1000).map(|n| TaskStatus { name: format!("t{n:03}"), ..TaskStatus::default() }).collect();
