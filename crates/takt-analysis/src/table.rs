@@ -91,7 +91,7 @@ pub struct CpuReport {
 }
 
 /// Reports on the window table of a system; a system without windows gives an empty frame in which every CPU is idle.
-/// O(slices × (partitions + CPUs × tasks)).
+/// O(slices × CPUs + tasks), where a partition is in few windows; else times its tasks.
 #[must_use]
 pub fn report(system: &System) -> TableReport {
     let major_frame = system.major_frame();
@@ -114,7 +114,7 @@ pub fn report(system: &System) -> TableReport {
     TableReport {
         major_frame,
         windows,
-        partitions: (0..system.partitions.len()).map(|p| partition_report(system, PartitionId(p as u32))).collect(),
+        partitions: partition_reports(system, major_frame),
         short: (0..).map(TaskId).take(system.tasks.len()).filter_map(|task| shortage(system, task)).collect(),
         cpus_with_10_percent_idle: cpus.iter().all(|c| c.idle_per_mille >= 100),
         cpus,
@@ -159,7 +159,33 @@ fn cpu_report(system: &System, cpu: usize, frame: Span) -> CpuReport {
     CpuReport { cpu, busy, idle_per_mille: share as u32 }
 }
 
-fn partition_report(system: &System, partition: PartitionId) -> PartitionReport {
+/// The windows of each partition, ascending, with the instants at which they begin.
+fn windows_of(system: &System) -> Vec<Vec<(usize, Span)>> {
+    let mut windows: Vec<Vec<(usize, Span)>> = vec![Vec::new(); system.partitions.len()];
+    let mut start = Span::ZERO;
+    for (index, window) in system.windows.iter().enumerate() {
+        for partition in window.slices.iter().flat_map(|slice| [slice.sc, slice.be]).flatten() {
+            let of = &mut windows[partition.index()];
+            if of.last().is_none_or(|(last, _)| *last != index) {
+                of.push((index, start));
+            }
+        }
+        start += window.length;
+    }
+    windows
+}
+
+fn partition_reports(system: &System, frame: Span) -> Vec<PartitionReport> {
+    let partitions = (0..).map(PartitionId).zip(windows_of(system));
+    partitions.map(|(partition, windows)| partition_report(system, partition, &windows, frame)).collect()
+}
+
+fn partition_report(
+    system: &System,
+    partition: PartitionId,
+    windows: &[(usize, Span)],
+    frame: Span,
+) -> PartitionReport {
     let mut report = PartitionReport {
         partition,
         cpu_time: Span::ZERO,
@@ -169,9 +195,10 @@ fn partition_report(system: &System, partition: PartitionId) -> PartitionReport 
         best_effort: false,
     };
     let of = |s: &&Slice| s.sc == Some(partition) || s.be == Some(partition);
-    let (mut start, mut first, mut last) = (Span::ZERO, None, Span::ZERO);
+    let (mut first, mut last) = (None, Span::ZERO);
     let mut gap = Span::ZERO;
-    for (index, window) in system.windows.iter().enumerate() {
+    for &(index, start) in windows {
+        let window = &system.windows[index];
         if let Some(slice) = window.slices.iter().find(of) {
             report.windows.push(index);
             let most = need(system, partition, window.length).min(window.length);
@@ -183,11 +210,10 @@ fn partition_report(system: &System, partition: PartitionId) -> PartitionReport 
             }
             last = start + window.length;
         }
-        start += window.length;
     }
     report.never_scheduled = first.is_none();
     // From its last window over the end of the frame to its first.
-    report.gap_max = first.map(|first| gap.max(start - last + first));
+    report.gap_max = first.map(|first| gap.max(frame - last + first));
     report
 }
 

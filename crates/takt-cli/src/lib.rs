@@ -49,6 +49,8 @@ enum Command {
     Bench(commands::bench::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
+    #[command(name = "__start", hide = true)]
+    Start(commands::start::Args),
     #[command(name = "__probe", hide = true)]
     Probe(commands::probe::Args),
     #[command(name = "__reference", hide = true)]
@@ -92,6 +94,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
         Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };

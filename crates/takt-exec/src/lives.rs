@@ -626,14 +626,16 @@ impl<P: Processes> Drop for Lives<P> {
 /// `present` are the CPUs that are there.
 pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut impl Groups) -> io::Result<Vec<Home>> {
     let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
-    for (index, partition) in system.partitions.iter().enumerate() {
-        let mut sets: Vec<CpuSet> = Vec::new();
-        for slice in system.windows.iter().flat_map(|w| &w.slices) {
-            let used = [slice.sc, slice.be].iter().flatten().any(|p| p.index() == index);
-            if used && !sets.contains(&slice.cpus) {
+    let mut sets_of: Vec<Vec<CpuSet>> = vec![Vec::new(); system.partitions.len()];
+    for slice in system.windows.iter().flat_map(|w| &w.slices) {
+        for partition in [slice.sc, slice.be].into_iter().flatten() {
+            let sets = &mut sets_of[partition.index()];
+            if !sets.contains(&slice.cpus) {
                 sets.push(slice.cpus);
             }
         }
+    }
+    for (partition, sets) in system.partitions.iter().zip(sets_of) {
         // The widest set that it will ever get: what it finds while it initialises.
         let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or(system.cpus);
         if partition.policy.is_none() {

@@ -28,6 +28,7 @@ use takt_core::engine::{Engine, Input};
 use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
 use takt_linux::rt::Class;
+use takt_linux::starter::Starter;
 use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, disturbance, leftovers, watcher};
 
 /// Records that fit between two rounds of the supervisor.
@@ -193,8 +194,11 @@ impl Supervisor {
         lock: &mut Option<CpuLock>,
     ) -> Result<Supervisor, Error> {
         let n = system.tasks.len();
+        // Before the groups: a delegated one must hold no process but those of Takt.
+        let starter = Starter::open(&id).ok();
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
+        starter.into_iter().for_each(|starter| mechanism.start_by(starter));
         if plan.has_threads() {
             mechanism.expect_threads()?;
         }

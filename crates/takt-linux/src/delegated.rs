@@ -7,6 +7,7 @@
 
 use crate::control;
 use crate::run_id::RunId;
+use crate::starter;
 use crate::watcher;
 use rustix::process::getpid;
 use std::fs;
@@ -73,9 +74,10 @@ impl Drop for Delegated {
     }
 }
 
-/// This process and the watcher of its run, and all others.
+/// This process with the watcher and the starter of its run, and all others.
 fn of_takt(pids: Vec<i32>, run: &RunId) -> [Vec<i32>; 2] {
     let own = getpid().as_raw_nonzero().get();
-    let (mine, others) = pids.into_iter().partition(|pid| *pid == own || watcher::watches(*pid, run));
+    let is_mine = |pid: &i32| *pid == own || watcher::watches(*pid, run) || starter::starts(*pid, run);
+    let (mine, others) = pids.into_iter().partition(is_mine);
     [mine, others]
 }

@@ -67,6 +67,11 @@ impl Identity {
         Ok(Identity { uid, gid, groups, entry })
     }
 
+    /// An identity by its numbers, without the variables of a login.
+    pub(crate) fn of_numbers(uid: u32, gid: u32, groups: Vec<u32>) -> Identity {
+        Identity { uid, gid, groups, entry: None }
+    }
+
     /// Whether this process can start others of this identity: it has it already, or may take any and signal its processes.
     #[must_use]
     pub fn is_permitted(&self) -> bool {
@@ -117,27 +122,29 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// The resources by their names in `prlimit`.
+    pub(crate) const RESOURCES: [(&'static str, Resource); 14] = [
+        ("as", Resource::As),
+        ("core", Resource::Core),
+        ("cpu", Resource::Cpu),
+        ("data", Resource::Data),
+        ("fsize", Resource::Fsize),
+        ("memlock", Resource::Memlock),
+        ("msgqueue", Resource::Msgqueue),
+        ("nice", Resource::Nice),
+        ("nofile", Resource::Nofile),
+        ("nproc", Resource::Nproc),
+        ("rtprio", Resource::Rtprio),
+        ("rttime", Resource::Rttime),
+        ("sigpending", Resource::Sigpending),
+        ("stack", Resource::Stack),
+    ];
+
     /// The limit of a name in `prlimit`, such as `nofile`; `None` if the kernel has none of this name. A number is one of the kernel's units,
     /// and its absence no limit.
     #[must_use]
     pub fn named(name: &str, soft: Option<u64>, hard: Option<u64>) -> Option<Limit> {
-        let resource = match name {
-            "as" => Resource::As,
-            "core" => Resource::Core,
-            "cpu" => Resource::Cpu,
-            "data" => Resource::Data,
-            "fsize" => Resource::Fsize,
-            "memlock" => Resource::Memlock,
-            "msgqueue" => Resource::Msgqueue,
-            "nice" => Resource::Nice,
-            "nofile" => Resource::Nofile,
-            "nproc" => Resource::Nproc,
-            "rtprio" => Resource::Rtprio,
-            "rttime" => Resource::Rttime,
-            "sigpending" => Resource::Sigpending,
-            "stack" => Resource::Stack,
-            _ => return None,
-        };
+        let (_, resource) = *Limit::RESOURCES.iter().find(|(known, _)| *known == name)?;
         Some(Limit { resource, soft, hard })
     }
 

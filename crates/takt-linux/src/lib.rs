@@ -36,6 +36,7 @@ pub mod protocol;
 pub mod rt;
 pub mod service;
 pub mod socket;
+pub mod starter;
 pub mod timer;
 pub mod watcher;
 

@@ -16,6 +16,7 @@ use crate::rt;
 use crate::run_id::{RunId, stat};
 use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
+use crate::starter::Starter;
 use crate::sys;
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
@@ -109,7 +110,8 @@ pub struct Mechanism {
     null: OwnedFd,
     nofile: Option<Rlimit>,
     notes: Vec<String>,
-    /// Dropped after the trees.
+    starter: Option<Starter>,
+    /// Dropped after the trees, and when the starter has left it.
     _delegated: Option<Delegated>,
 }
 
@@ -168,6 +170,11 @@ impl Mechanism {
             self.binder = Box::new(binder::affinity::Affinity { tree: Some(tree.clone()) });
         }
         Ok(())
+    }
+
+    /// Has processes started by this one. Without, or where it cannot, they are forks of the calling process.
+    pub fn start_by(&mut self, starter: Starter) {
+        self.starter = Some(starter);
     }
 
     /// [`Mechanism::open`] on a given layout, such as that of this machine without one of its hierarchies.
@@ -313,6 +320,7 @@ impl Mechanism {
             null,
             nofile: raised.is_ok().then_some(old),
             notes,
+            starter: None,
             _delegated: delegated,
         })
     }
@@ -354,7 +362,9 @@ impl Mechanism {
             let what = format!("CPUs {cpus} asked for, CPUs {} are there", self.cpus);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        for tree in &self.trees {
+        // The binder makes those of the v1 cpuset.
+        let cpuset = |tree: &&Arc<Tree>| self.cpuset.as_ref().is_some_and(|cpuset| Arc::ptr_eq(tree, cpuset));
+        for tree in self.trees.iter().filter(|tree| !cpuset(tree)) {
             fs::create_dir(tree.partition(number))?;
         }
         self.binder.add(number, cpus)?;
@@ -461,7 +471,21 @@ impl Mechanism {
         let hosted = hosted.and_then(|thread| thread.list.parent()).map(Path::to_path_buf);
         let place = hosted.or_else(|| self.unified.as_ref().map(|tree| tree.group(group)));
         let birth = place.as_deref().map(control::open_dir).transpose()?;
-        let pid = sys::spawn(&child, birth.as_ref().map(AsFd::as_fd))?;
+        let birth = birth.as_ref().map(AsFd::as_fd);
+        let (pid, gate) = match self.starter.as_ref().and_then(|starter| starter.spawn(&child, birth)) {
+            Some(started) => (started?, gate),
+            None => {
+                // The starter may have died after it had started the process. That waits at its gate, and is killed with its group; in no
+                // group it dies with this process.
+                let born = place.iter().flat_map(|group| control::pids(&group.join("cgroup.procs")));
+                for pid in born.filter_map(Pid::from_raw) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+                let gate = self.freezer.gate()?;
+                let child = sys::Child { hold: self.freezer.hold(gate.as_ref()), ..child };
+                (sys::spawn(&child, birth, None)?, gate)
+            }
+        };
         let placed = self.settle(group, spec, pid, gate.as_ref());
         if placed.is_err() {
             self.discard(group, pid);

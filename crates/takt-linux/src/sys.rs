@@ -56,19 +56,22 @@ pub(crate) struct Child<'a> {
     pub(crate) hold: Hold<'a>,
 }
 
-/// Starts a child, in the v2 group `cgroup` if given, and returns its process id.
-pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Result<i32> {
+/// Starts a child, in the v2 group `cgroup` if given, and returns its process id. With `sibling` it is a child of this process, which must be the
+/// parent of the calling one.
+pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, sibling: Option<i32>) -> io::Result<i32> {
     let pointers = |list: &[CString]| -> Vec<*const c_char> {
         list.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
     };
     let (argv, env) = (pointers(child.argv), pointers(child.env));
+    let into = if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };
     let args = CloneArgs {
-        flags: if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
-        exit_signal: libc::SIGCHLD as u64,
+        flags: into | if sibling.is_some() { libc::CLONE_PARENT as u64 } else { 0 },
+        // A sibling has the one of the calling process, which is the same.
+        exit_signal: if sibling.is_some() { 0 } else { libc::SIGCHLD as u64 },
         cgroup: cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..CloneArgs::default()
     };
-    let parent = rustix::process::getpid().as_raw_nonzero().get();
+    let parent = sibling.unwrap_or_else(|| rustix::process::getpid().as_raw_nonzero().get());
     // SAFETY: an all-zero signal set is a valid value, and every pointer names a live local. Signals stay blocked
     // across the clone so that no handler of the parent runs in the child.
     let old = unsafe {

@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod series;
 pub(crate) mod sets;
 pub(crate) mod sim;
+pub(crate) mod start;
 pub(crate) mod steps;
 pub(crate) mod sweep;
 pub(crate) mod top;

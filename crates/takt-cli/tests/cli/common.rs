@@ -151,7 +151,7 @@ impl Running {
         let (groups, processes) = (groups(pid), processes(pid));
         always(groups.is_empty(), || format!("groups are left: {groups:?}"));
         always(processes.is_empty(), || format!("processes are left: {processes:?}"));
-        until("the watcher has ended", || watchers(pid).is_empty());
+        until("the watcher and the starter have ended", || watchers(pid).is_empty() && starters(pid).is_empty());
         done.1
     }
     /// Kills it without a chance to clean up, and waits until the watcher has done so; tells how long that took from its
@@ -162,7 +162,7 @@ impl Running {
         let began = Instant::now();
         until("the watcher has cleaned up", || groups(pid).is_empty() && processes(pid).is_empty());
         let took = began.elapsed();
-        until("the watcher has ended", || watchers(pid).is_empty());
+        until("the watcher and the starter have ended", || watchers(pid).is_empty() && starters(pid).is_empty());
         took
     }
     /// Waits until it ends, however much it leaves.
@@ -292,6 +292,12 @@ pub(crate) fn processes(pid: i32) -> Vec<i32> {
 /// The watcher of a run of process `pid`.
 pub(crate) fn watchers(pid: i32) -> Vec<i32> {
     let mark = format!("\0__watch\0{pid}\0");
+    find_processes(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&mark)))
+}
+
+/// The process that starts those of a run of process `pid`.
+pub(crate) fn starters(pid: i32) -> Vec<i32> {
+    let mark = format!("\0__start\0{pid}-");
     find_processes(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&mark)))
 }
 

@@ -9,30 +9,58 @@ use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
+
+/// A change of a cpuset makes the kernel look at all its siblings (`validate_change` in cpuset.c). So that a start takes a time in
+/// proportion to the number of partitions, these are children of the run's set only up to here, and further ones of sets of so many.
+const SIBLINGS: usize = 64;
 
 pub(crate) struct V1 {
     pub(crate) tree: Arc<Tree>,
 }
 
+impl V1 {
+    /// The set of a partition below that of the run.
+    fn below(number: usize) -> String {
+        match number / SIBLINGS {
+            0 => format!("p{number}"),
+            block => format!("b{block}/p{number}"),
+        }
+    }
+    fn list(&self, partition: PartitionHandle, name: &str) -> PathBuf {
+        self.tree.path.join(V1::below(partition.0 as usize)).join(name)
+    }
+}
+
 impl CpuBinder for V1 {
     fn add(&self, number: usize, cpus: &CpuSet) -> io::Result<()> {
-        let mems = control::read(&self.tree.path.join("cpuset.mems"))?;
-        prepare_cpuset(&self.tree.partition(number), &mems, cpus)
+        let of_run = |file: &str| control::read(&self.tree.path.join(file));
+        let mems = of_run("cpuset.mems")?;
+        let set = self.tree.path.join(V1::below(number));
+        if let Some(block) = set.parent().filter(|block| *block != self.tree.path && !block.exists()) {
+            fs::create_dir(block)?;
+            prepare_cpuset(block, &mems, &control::parse_cpus(&of_run("cpuset.cpus")?))?;
+        }
+        fs::create_dir(&set)?;
+        prepare_cpuset(&set, &mems, cpus)
     }
     fn take_in(&self, partition: PartitionHandle, child: i32) -> io::Result<()> {
-        control::write(&self.tree.partition(partition.0 as usize).join("cgroup.procs"), &child.to_string())
+        control::write(&self.list(partition, "cgroup.procs"), &child.to_string())
     }
     fn take_in_thread(&self, partition: PartitionHandle, thread: i32) -> io::Result<()> {
-        control::write(&self.tree.partition(partition.0 as usize).join("tasks"), &thread.to_string())
+        control::write(&self.list(partition, "tasks"), &thread.to_string())
     }
     fn binds_threads(&self) -> bool {
         false
     }
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
-        let path = Text::<64>::format(format_args!("p{}/cpuset.cpus", partition.0))?;
+        let (number, block) = (partition.0, partition.0 as usize / SIBLINGS);
+        let path = match block {
+            0 => Text::<64>::format(format_args!("p{number}/cpuset.cpus"))?,
+            _ => Text::<64>::format(format_args!("b{block}/p{number}/cpuset.cpus"))?,
+        };
         control::open_below(&self.tree.dir, path.c_str()?).map(Some)
     }
     fn set(
