@@ -39,6 +39,8 @@ const COMMANDS_END: Duration = Duration::from_secs(1);
 
 /// How long processes may take to end after SIGTERM, by default.
 pub const GRACE: Span = Span::from_secs(2);
+/// How long the end of a run takes at most after the time of grace.
+const CLOSING: Duration = Duration::from_secs(10);
 /// Between two looks at processes that are asked to end.
 const LOOK: Duration = Duration::from_millis(3);
 
@@ -491,6 +493,7 @@ impl Supervisor {
     /// Asks all processes to end, as ordinary processes, and waits for it. Another signal ends the wait.
     fn end_gently(&mut self, grace: Span) {
         self.lives.settle();
+        self.service.extend(Duration::from_nanos(grace.ns().unsigned_abs()) + CLOSING);
         let limit = takt_linux::timer::now() + grace;
         let groups: Vec<Group> = self.lives.tasks.iter().map(|task| task.home.group).collect();
         let mut left: Vec<Group> = groups;
@@ -570,8 +573,10 @@ impl<'a> Watched<'a> {
 
     /// Carries out commands from outside. Returns the message for the scheduler.
     pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
-        let change = self.control.as_mut()?.serve(elapsed, pids)?;
-        Some(Message::Change { change })
+        let change = self.control.as_mut()?.serve(elapsed, pids);
+        let tables = self.control.as_mut().map(Control::new_tables).unwrap_or_default();
+        tables.iter().for_each(|table| self.call(|o| o.table(table)));
+        change.map(|change| Message::Change { change })
     }
 
     /// The time of grace, if a command has asked for the end.
@@ -611,10 +616,17 @@ impl<'a> Watched<'a> {
     /// Tells what the scheduler has recorded.
     pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>, returned: &mut Consumer<Box<Change>>) {
         // The items of its step came before it.
-        let change = returned.pop().ok();
+        let mut change = returned.pop().ok();
         while let Ok(item) = outbox.pop() {
             match item {
-                Item::Record(record) => self.call(|o| o.record(&record)),
+                Item::Record(record) => {
+                    // The change follows the records up to its instant.
+                    let is_over = |change: &mut Box<Change>| change.made.is_some_and(|made| made < record.record.at);
+                    if let Some(change) = change.take_if(is_over) {
+                        self.take_back(&change);
+                    }
+                    self.call(|o| o.record(&record));
+                }
                 Item::Found { found, sent } => {
                     self.call(|o| o.found(found.task, found.job, found.cause));
                     self.found.push((found, sent));

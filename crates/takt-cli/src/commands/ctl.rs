@@ -117,7 +117,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         // No request of this command is answered so.
         Reply::Figures(_) => {}
         Reply::Done(done) => match done.at_ns {
-            Some(at) => writeln!(out, "{} at {}", done.result, Span::from_us(at / 1000))?,
+            Some(at) => {
+                let us = |ns: i64| Span::from_us(ns / 1000);
+                let from = done.from_ns.map(|from| format!(", window table from {}", us(from))).unwrap_or_default();
+                writeln!(out, "{} at {}{from}", done.result, us(at))?;
+            }
             None => writeln!(out, "{}", done.result)?,
         },
     }

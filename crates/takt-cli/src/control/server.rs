@@ -306,7 +306,7 @@ impl State {
                     client.input.clear();
                 }
                 Ok((Request::TraceRotate {}, _)) => {
-                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None }))
+                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None, from_ns: None }))
                 }
                 Ok((request, command)) => {
                     client.asked = true;
@@ -543,12 +543,15 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
 
 /// The answer as a line says it.
 fn reply(about: &About, answer: Answer) -> Reply {
-    let done = |result: &str, at: Option<Time>| {
-        Reply::Done(Done { result: result.into(), at_ns: at.map(|at| (at - Time::ZERO).ns()) })
-    };
+    let ns = |at: Time| (at - Time::ZERO).ns();
+    let done =
+        |result: &str, at: Option<Time>| Reply::Done(Done { result: result.into(), at_ns: at.map(ns), from_ns: None });
     match answer {
         Ok(takt_exec::Done::Status(status)) => Reply::Status(Box::new(wire::Status::new(about, &status))),
         Ok(takt_exec::Done::Changed(at)) => done("changed", Some(at)),
+        Ok(takt_exec::Done::Table { at, from }) => {
+            Reply::Done(Done { result: "changed".into(), at_ns: Some(ns(at)), from_ns: from.map(ns) })
+        }
         Ok(takt_exec::Done::Unchanged) => done("unchanged", None),
         Ok(takt_exec::Done::Stopping) => done("stopping", None),
         Err(refusal) => Reply::Error(fault(refusal)),

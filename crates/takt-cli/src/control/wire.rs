@@ -136,6 +136,9 @@ pub(crate) struct Done {
     /// When the schedule changed, since its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at_ns: Option<i64>,
+    /// The border of the major frame from which the new window table holds, since the start of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from_ns: Option<i64>,
 }
 
 impl Reply {

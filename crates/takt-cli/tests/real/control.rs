@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use takt_core::record::RecordKind;
 
 const LOAD: &str = "\
 policy: edf
@@ -103,6 +104,103 @@ fn commands_change_a_run_and_its_record_replays() {
             assert!(records(ran) == records(again), "the replay is the run, bit for bit");
             ensure(run["tasks"][0]["missed"] == 0 && run["tasks"][1]["missed"] == 0, || run.to_string())
         });
+    });
+}
+
+/// Two windows of 5 ms, one for each partition.
+const TABLE: &str = "\
+windows:
+- {length: 5ms, cpu: 0, sc_partition: A}
+- {length: 5ms, cpu: 0, sc_partition: B}
+partitions:
+- {name: A, processes: [{name: left, budget: 3ms, cmd: exec takt burn --runtime 1ms}]}
+- {name: B, processes: [{name: right, budget: 3ms, cmd: exec takt burn --runtime 1ms}]}
+";
+
+/// The same partitions in three windows, in another order and with other budgets.
+fn other_table() -> String {
+    let [first, second] = ["- {length: 5ms, cpu: 0, sc_partition: A}\n", "- {length: 5ms, cpu: 0, sc_partition: B}\n"];
+    let windows = format!("{second}{first}{first}");
+    TABLE.replace(&format!("{first}{second}"), &windows).replace("budget: 3ms", "budget: 2ms")
+}
+
+/// Each window of each table is there once, at its instant, and each reload takes over at the end of a frame. The senders are in the trace.
+#[test]
+fn a_hundred_window_tables_take_over_one_after_the_other() {
+    const RELOADS: usize = 100;
+    on_cpus(|| {
+        attempts(3, || {
+            let room = Room::with(TABLE);
+            fs::write(room.path("first.yaml"), TABLE).expect("a file");
+            fs::write(room.path("other.yaml"), other_table()).expect("a file");
+            let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+            for reload in 0..RELOADS {
+                let done = ctl(&room, &["reload", ["other.yaml", "first.yaml"][reload % 2]]).expect(0);
+                assert!(done.stdout.contains("window table from "), "{}", done.stdout);
+            }
+            assert_eq!(ctl(&room, &["reload", "first.yaml"]).expect(0).stdout, "unchanged\n");
+            ctl(&room, &["stop"]).expect(0);
+            let run = running.wait().json();
+            let trace = room.trace("w.jsonl");
+            // The instant at which the next window is due, its number and that of its frame.
+            let (mut windows, mut due, mut next, mut tables, mut lost) = (2, 0, (0, 0), 0, 0);
+            for record in &trace.records {
+                let at = record.record.at.ns();
+                match record.record.kind {
+                    RecordKind::WindowsLost { count } => lost += count,
+                    RecordKind::Table { .. } if lost == 0 => {
+                        assert_eq!((at, next.0), (due, 0), "a table takes over at the end of a frame");
+                        (windows, tables) = (5 - windows, tables + 1);
+                    }
+                    RecordKind::Window { window, frame } if lost == 0 => {
+                        assert_eq!((at, window, frame), (due, next.0, next.1));
+                        due += 5_000_000;
+                        next = if window + 1 == windows { (0, frame + 1) } else { (window + 1, frame) };
+                    }
+                    _ => {}
+                }
+            }
+            let changes: Vec<_> = trace.changes.iter().filter(|change| change.command.starts_with("reload ")).collect();
+            assert_eq!(changes.len(), RELOADS);
+            assert!(changes.iter().all(|change| change.pid > 0 && change.uid == rustix::process::getuid().as_raw()));
+            let shown = room.takt(&["trace", "show", "w.jsonl"]).expect(0).stdout;
+            assert!(shown.contains(": reload ") && shown.contains("80 more changes"), "{shown}");
+            room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
+            room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).expect(0);
+            let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+            assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+            assert_eq!(run["dropped_records"], 0);
+            ensure(lost == 0 && tables == RELOADS, || format!("{lost} windows lost, {tables} tables"))
+        });
+    });
+}
+
+/// The refusal of a window table names the parts that cannot change in place, and nothing is changed.
+#[test]
+fn a_window_table_that_does_not_fit_is_refused() {
+    on_cpus(|| {
+        let room = Room::with(TABLE);
+        let running = under_way(&room, &["--record", "w.steps"]);
+        let cases = [
+            (TABLE.replace("name: right", "name: other"), ["`other` is new", "`right` is missing"]),
+            (
+                TABLE.replace("cpu: 0, sc_partition: B", "cpu: 1, sc_partition: B"),
+                ["CPU 1 for the partition of `right`"; 2],
+            ),
+            (LOAD.to_owned(), ["`windows`", "`event` is new"]),
+            (TABLE.replace("burn --runtime 1ms", "burn --runtime 2ms"), ["the process of task `left`", "task `right`"]),
+        ];
+        for (text, words) in cases {
+            fs::write(room.path("other.yaml"), &text).expect("a file");
+            let said = ctl(&room, &["reload", "other.yaml"]).expect(2).stderr;
+            assert!(words.iter().all(|word| said.contains(word)), "{said}\n{text}");
+        }
+        fs::write(room.path("other.yaml"), TABLE.replace("length: 5ms", "length: 0ms")).expect("a file");
+        assert!(ctl(&room, &["reload", "other.yaml"]).expect(2).stderr.contains("other.yaml"));
+        ctl(&room, &["stop"]).expect(0);
+        running.wait().expect(0);
+        let steps = room.text("w.steps");
+        assert!(!steps.contains("{\"table\"") && !steps.contains("{\"change\""), "nothing has changed");
     });
 }
 
