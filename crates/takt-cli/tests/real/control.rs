@@ -204,6 +204,35 @@ fn a_window_table_that_does_not_fit_is_refused() {
     });
 }
 
+/// The commands of docs/control.md, one after the other.
+#[test]
+fn the_commands_of_the_document_are_carried_out() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.md")).expect("the page");
+    let commands: Vec<Vec<&str>> = page
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("takt ctl ")?.split_ascii_whitespace().collect()))
+        .collect();
+    assert!(commands.len() >= 9, "{commands:?}");
+    on_cpus(|| {
+        let names = [("left", "video"), ("right", "audio"), ("name: event", "name: button")];
+        let load =
+            names.iter().fold(LOAD.to_owned(), |text, (from, to)| text.replace(from, to)).replace("USR1", "USR2");
+        let room = Room::with(&load);
+        fs::write(room.path("other.yaml"), load.replace("20ms", "30ms")).expect("a file");
+        let running = under_way(&room, &["--trace", "w.jsonl", "--trace-size", "1M"]);
+        for command in &commands {
+            if command[0] == "add" {
+                until("it has left", || status(&room).is_some_and(|status| status["tasks"][1]["state"] == "gone"));
+            }
+            ctl(&room, command).expect(0);
+            if command[0] == "trace" {
+                until("the next record is in another file", || room.path("w.1.jsonl").exists());
+            }
+        }
+        running.wait().expect(0);
+    });
+}
+
 /// Random commands over real processes: the replay of the record is the run, and only accepted commands are recorded. `cargo xtask campaign
 /// --only soak` tries 50 sequences.
 #[test]
@@ -218,7 +247,9 @@ fn random_commands_replay() {
                 takt_core::rng::draw_up_to(most, seed, sequence, drawn)
             };
             let again = || format!("TAKT_SEED={seed}, sequence {sequence}");
-            let room = Room::with(LOAD);
+            // Each third one is of a window table, which is reloaded.
+            let is_table = sequence % 3 == 2;
+            let room = Room::with(if is_table { TABLE } else { LOAD });
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
             let mut made = 0;
             for _ in 0..10 {
@@ -226,7 +257,21 @@ fn random_commands_replay() {
                 let term = ["period", "deadline", "runtime"][draw(2) as usize];
                 let terms = format!("{task}.{term}={}ms", 1 + draw(60));
                 let policy = ["edf", "fifo", "llf", "rr", "np-edf", "cbs", "dasa", "windows"][draw(7) as usize];
+                let importance = format!("{task}.importance={}", 1 + draw(3));
+                if is_table {
+                    let other = if draw(1) == 0 { TABLE.to_owned() } else { other_table() };
+                    let text = other.replace("budget: 2ms", &format!("budget: {}ms", 1 + draw(3)));
+                    // Some have a window of another length, and some a process that is not there.
+                    let text = match draw(5) {
+                        0 => text.replacen("5ms", "7ms", 1),
+                        1 => text.replace("name: right", "name: wrong"),
+                        _ => text,
+                    };
+                    fs::write(room.path("other.yaml"), text).expect("a file");
+                }
                 let command: &[&str] = match draw(5) {
+                    0..=3 if is_table => &["reload", "other.yaml"],
+                    4 if is_table => &["set", &importance],
                     0 | 1 => &["set", &terms],
                     2 => &["policy", policy],
                     3 => &["trigger", task],
@@ -490,44 +535,76 @@ fn a_killed_run_leaves_no_socket() {
 #[test]
 fn a_run_that_is_changed_all_the_time_stays_as_it_is() {
     on_cpus(|| {
-        let room = Room::with(LOAD);
         let seconds: u64 = std::env::var("TAKT_SOAK").ok().map_or(3, |text| text.parse().expect("seconds"));
-        let length = format!("{}s", seconds + 60);
-        let args = ["run", "w.yaml", "--duration", &length, "--json"];
-        let running = Running::start(&mut command(&room, &args));
-        until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
-        let pid = running.pid();
-        let path = sockets(&room).remove(0);
-        let memory = || {
-            let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-            let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line").to_owned();
-            line.split_ascii_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
-        };
-        let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
-        let (began, mut changes, mut baseline) = (Instant::now(), 0u64, None);
-        while began.elapsed() < Duration::from_secs(seconds) {
+        changed_all_the_time(LOAD, seconds, |room, changes| {
             let terms = format!("left.period={}ms", 20 + changes % 20);
-            ctl(&room, &["set", &terms]).expect(0);
-            ctl(&room, &["policy", ["fifo", "edf", "llf", "rr"][changes as usize % 4]]).expect(0);
-            // A client that is killed in the middle of a command.
-            let cut = connect(&path);
-            let _ = (&cut).write_all(b"{\"takt_control\":1,\"command\":\"policy\",\"policy\":\"fifo\"}\n{\"tak");
-            drop(cut);
-            changes += 3;
-            if baseline.is_none() && began.elapsed() > Duration::from_secs(1) {
-                baseline = Some((memory(), descriptors()));
-            }
-            if seconds > 60 {
-                std::thread::sleep(Duration::from_millis(300));
-            }
-        }
-        let (memory_before, descriptors_before) = baseline.expect("it takes longer than that");
-        until("no connection is left", || descriptors() <= descriptors_before);
-        let grown = memory().saturating_sub(memory_before);
-        assert!(grown < 2048, "{changes} changes take {grown} KiB");
-        ctl(&room, &["stop"]).expect(0);
-        let run = running.wait().json();
-        assert_eq!(run["dropped_records"], 0);
-        println!("{changes} changes, {grown} KiB");
+            ctl(room, &["set", &terms]).expect(0);
+            ctl(room, &["policy", ["fifo", "edf", "llf", "rr"][changes as usize % 4]]).expect(0);
+            2
+        });
     });
+}
+
+/// As before, with window tables.
+#[test]
+fn a_run_whose_tables_are_reloaded_all_the_time_stays_as_it_is() {
+    on_cpus(|| {
+        let seconds: u64 = std::env::var("TAKT_SOAK").ok().map_or(3, |text| text.parse().expect("seconds"));
+        changed_all_the_time(TABLE, seconds, |room, changes| {
+            let tables = [TABLE.to_owned(), other_table(), TABLE.replacen("5ms", "8ms", 1)];
+            fs::write(room.path("other.yaml"), &tables[(changes as usize + 1) % 3]).expect("a file");
+            ctl(room, &["reload", "other.yaml"]).expect(0);
+            1
+        });
+    });
+}
+
+/// Memory, descriptors and the disk of a run with changes: these, and one of a client that is cut off. `change` returns how many it has made.
+fn changed_all_the_time(load: &str, seconds: u64, mut change: impl FnMut(&Room, u64) -> u64) {
+    const FILES: u64 = 3;
+    const SIZE: u64 = 64 << 10;
+    let room = Room::with(load);
+    let length = format!("{}s", seconds + 60);
+    let trace = ["--trace", "t.jsonl", "--trace-size", "64K", "--trace-files", "3"];
+    let args = [&["run", "w.yaml", "--duration", &length, "--json"][..], &trace].concat();
+    let running = Running::start(&mut command(&room, &args));
+    until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    let pid = running.pid();
+    let disk = || {
+        let files = fs::read_dir(room.path("")).expect("a room").flatten();
+        let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "jsonl"));
+        files.filter_map(|file| file.metadata().ok()).map(|known| known.len()).sum::<u64>()
+    };
+    let path = sockets(&room).remove(0);
+    let memory = || {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line").to_owned();
+        line.split_ascii_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
+    };
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let (began, mut changes, mut baseline, mut most) = (Instant::now(), 0u64, None, 0);
+    while began.elapsed() < Duration::from_secs(seconds) {
+        changes += change(&room, changes);
+        // A client that is killed in the middle of a command.
+        let cut = connect(&path);
+        let _ = (&cut).write_all(b"{\"takt_control\":1,\"command\":\"set\",\"task\":\"left\",\"terms\":[]}\n{\"tak");
+        drop(cut);
+        most = most.max(disk());
+        assert!(most <= FILES * SIZE, "{most} bytes of traces");
+        if baseline.is_none() && began.elapsed() > Duration::from_secs(1) {
+            baseline = Some((memory(), descriptors()));
+        }
+        if seconds > 60 {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+    let (memory_before, descriptors_before) = baseline.expect("it takes longer than that");
+    until("no connection is left", || descriptors() <= descriptors_before);
+    let grown = memory().saturating_sub(memory_before);
+    assert!(grown < 2048, "{changes} changes take {grown} KiB");
+    ctl(&room, &["stop"]).expect(0);
+    let run = running.wait().json();
+    assert_eq!(run["dropped_records"], 0);
+    assert!(room.path("t.1.jsonl").exists(), "the bound was tried");
+    println!("{changes} changes, {grown} KiB, at most {most} bytes of traces");
 }
