@@ -72,7 +72,12 @@ pub enum Command {
     /// A task that has left comes back, if its policy admits it.
     Add(String),
     /// A task leaves when its present job is over.
-    Remove(String),
+    Remove {
+        /// The name of the task.
+        task: String,
+        /// Its process is asked to end then, and killed after this time of grace. Without, it stays frozen until the task comes back.
+        end: Option<Span>,
+    },
     /// An event for a task whose jobs are released by events.
     Trigger(String),
     /// The terms, the policies and the window table of another version of the workload: all changes in one step, or none. A window table takes
@@ -194,6 +199,10 @@ pub struct Control {
     /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
     one_policy: bool,
     tasks: Vec<(String, bool)>,
+    /// By task: it has a process of its own, which can end without another task or a job.
+    endable: Vec<bool>,
+    /// Tasks whose processes are to end when they have left, with their time of grace.
+    ends: Vec<(TaskId, Span)>,
     /// By partition of a window table: the CPU sets of its slices at the start, to which its processes can be bound.
     bound: Vec<Vec<CpuSet>>,
     /// Window tables that the observer has not been told of.
@@ -238,6 +247,8 @@ impl Control {
             domains,
             one_policy,
             tasks: Vec::new(),
+            endable: Vec::new(),
+            ends: Vec::new(),
             bound,
             new_tables: Vec::new(),
             orders,
@@ -252,9 +263,17 @@ impl Control {
         Ok((control, handle))
     }
 
-    /// By task: its name, and whether the kernel schedules it.
-    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>) {
-        self.tasks = tasks;
+    /// By task: its name, and whether the kernel schedules it; and whether its process can end alone.
+    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>, endable: Vec<bool>) {
+        (self.tasks, self.endable) = (tasks, endable);
+    }
+
+    /// The tasks that have left since the last call and whose processes are to end, with their time of grace.
+    pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
+        let engine = &self.mirror.engine;
+        let (left, stays) = self.ends.drain(..).partition(|(task, _)| engine.is_gone(*task));
+        self.ends = stays;
+        left
     }
 
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
@@ -413,13 +432,20 @@ impl Control {
                 (Vec::new(), self.switch(domain, *to)?)
             }
             Command::Add(name) => (self.enter(name)?, None),
-            Command::Remove(name) => {
+            Command::Remove { task: name, end } => {
                 let task = self.task(name)?;
-                if self.mirror.engine.is_gone(task) {
+                let is_gone = self.mirror.engine.is_gone(task);
+                if is_gone && (end.is_none() || self.mirror.has_ended(task)) {
                     return Err(impossible(format!("task `{name}` has left already"), "`add` lets it come back"));
                 }
                 self.own(task)?;
-                (vec![Input::Leave { task }], None)
+                if end.is_some() && !self.endable[task.index()] {
+                    let reason =
+                        format!("task `{name}` has a process for each job, or shares its process with other tasks");
+                    return Err(impossible(reason, "leave `--end` out"));
+                }
+                self.ends.extend(end.map(|grace| (task, grace)));
+                (if is_gone { Vec::new() } else { vec![Input::Leave { task }] }, None)
             }
             Command::Trigger(name) => {
                 let task = self.task(name)?;

@@ -6,7 +6,7 @@ use crate::control::{self, Control};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
-use crate::plan::{Dispatch, Observer, Plan, SchedulerClass};
+use crate::plan::{Dispatch, Observer, Plan, Process, SchedulerClass};
 use crate::reactions::Reactions;
 use crate::report::{Attempt, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
@@ -363,6 +363,9 @@ impl Supervisor {
             self.lives
                 .outgoing
                 .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
+            for (task, grace) in observer.left() {
+                self.lives.end(task, grace);
+            }
             let ends = self.react(&mut observer) || self.signals.ends_run() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -556,8 +559,12 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
         if let Some(control) = &mut control {
-            control
-                .begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
+            let processes = || (0..).map(TaskId).zip(&plan.processes);
+            let tasks = processes().map(|(_, process)| (process.name.clone(), process.kernel.is_some()));
+            let alone = |task| plan.threads_of(task).next().is_none();
+            let endable =
+                |(task, process): (TaskId, &Process)| !process.per_job && process.thread_of.is_none() && alone(task);
+            control.begin(tasks.collect(), processes().map(endable).collect());
         }
         Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
     }
@@ -577,6 +584,11 @@ impl<'a> Watched<'a> {
         let tables = self.control.as_mut().map(Control::new_tables).unwrap_or_default();
         tables.iter().for_each(|table| self.call(|o| o.table(table)));
         change.map(|change| Message::Change { change })
+    }
+
+    /// The tasks whose processes are to end, with their time of grace.
+    pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
+        self.control.as_mut().map(Control::left).unwrap_or_default()
     }
 
     /// The time of grace, if a command has asked for the end.

@@ -57,6 +57,12 @@ enum Command {
     Remove {
         /// The task
         task: String,
+        /// End its process then: it receives SIGTERM, and is killed after a time
+        #[arg(long)]
+        end: bool,
+        /// That time, at most 60s
+        #[arg(long, value_parser = duration, default_value = "2s", requires = "end")]
+        grace: Span,
     },
     /// Release a job of a task whose jobs are released by events
     Trigger {
@@ -148,7 +154,9 @@ fn request(command: &Command) -> Result<Request, Failure> {
             names => Request::Policy { domain: None, policy: names.concat() },
         },
         Command::Add { task } => Request::Add { task: task.clone() },
-        Command::Remove { task } => Request::Remove { task: task.clone() },
+        Command::Remove { task, end, grace } => {
+            Request::Remove { task: task.clone(), end_grace_ms: end.then_some((grace.ns() / 1_000_000) as u64) }
+        }
         Command::Trigger { task } => Request::Trigger { task: task.clone() },
         Command::Reload { file } => {
             let path = file.canonicalize().map_err(|e| Failure::file("read", file, &e))?;

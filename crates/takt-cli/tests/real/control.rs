@@ -489,6 +489,57 @@ fn processes_are_asked_to_end_before_they_are_killed() {
     });
 }
 
+/// The process of a task that leaves for good is asked to end, then killed. The run continues, whatever `on_exit` says, and its record replays.
+#[test]
+fn the_process_of_a_removed_task_ends() {
+    on_cpus(|| {
+        let looping = |trap: &str| format!("trap \"{trap}\" TERM; while :; do sleep 0.002; takt done; done");
+        // Each job of a shell starts two programs.
+        let task = |name: &str, more: &str, cmd: &str| {
+            format!("- {{name: {name}, period: 250ms, runtime: 40ms, {more}cmd: '{cmd}'}}\n")
+        };
+        let text = format!(
+            "policy: edf\ncpus: 0\ntasks:\n{}{}{}{}",
+            "- {name: stays, period: 20ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}\n",
+            task("polite", "on_exit: stop, ", &looping("echo bye > bye; exit 0")),
+            task("stubborn", "", &looping("echo no > no")),
+            task("back", "", &looping("exit 3")),
+        );
+        let room = Room::with(&text);
+        let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+        let met = |index: usize| status(&room).and_then(|status| status["tasks"][index]["met"].as_u64());
+        until("all run", || (1..4).all(|index| met(index) > Some(1)));
+        let known = status(&room).expect("a status");
+        let pid = |index: usize| known["tasks"][index]["pid"].as_u64().expect("a process");
+        let lives = |index: usize| PathBuf::from(format!("/proc/{}", pid(index))).exists();
+        ctl(&room, &["remove", "polite", "--end"]).expect(0);
+        until("it has ended", || !lives(1));
+        assert_eq!(room.text("bye"), "bye\n", "its handler has run");
+        let began = Instant::now();
+        ctl(&room, &["remove", "stubborn", "--end", "--grace", "500ms"]).expect(0);
+        until("it is killed", || !lives(2));
+        assert!(began.elapsed() >= Duration::from_millis(500) && room.text("no") == "no\n", "{:?}", began.elapsed());
+        // One that has left is still there, and may end later.
+        ctl(&room, &["remove", "back"]).expect(0);
+        until("it has left", || status(&room).is_some_and(|status| status["tasks"][3]["state"] == "gone"));
+        assert!(lives(3));
+        assert_eq!(ctl(&room, &["remove", "back", "--end"]).expect(0).stdout, "unchanged\n");
+        until("it has ended, too", || !lives(3));
+        for name in ["polite", "back"] {
+            assert!(ctl(&room, &["add", name]).expect(2).stderr.contains("has ended"), "{name}");
+            assert!(ctl(&room, &["remove", name, "--end"]).expect(2).stderr.contains("has left already"), "{name}");
+        }
+        let before = met(0);
+        until("the run continues", || met(0) > before);
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
+        room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
+        let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+        assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+    });
+}
+
 #[test]
 fn without_a_terminal_sighup_reads_the_file_again() {
     on_cpus(|| {

@@ -141,7 +141,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
             };
             Command::Policy { domain, to: spec(draw.of(&policies)) }
         }
-        5 => Command::Remove(task),
+        5 => Command::Remove { task, end: (draw.up_to(4) == 0).then_some(Span::from_ms(20)) },
         6 => Command::Add(task),
         7 => Command::Trigger(task),
         _ => {
@@ -369,7 +369,7 @@ fn a_reload_is_admitted_as_a_whole() {
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
-        // The second task needs the CPU time that the first one gives back.
+        // The second task needs the CPU time that the first one returns.
         (text([(20, 5), (6, 4)], "cbs"), true),
         (text([(40, 30), (40, 8)], "cbs"), true),
         // Each fits beside the present other one.

@@ -267,6 +267,9 @@ impl Turns<'_, '_> {
         self.orders.send(now, self.start);
         let elapsed = (now - self.start).or_zero();
         self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
+        for (task, grace) in self.observer.left() {
+            self.lives.end(task, grace);
+        }
         self.messages |= self.lives.send(self.inbox);
         self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
     }
