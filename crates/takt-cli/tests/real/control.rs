@@ -30,8 +30,12 @@ fn command(room: &Room, args: &[&str]) -> Command {
     command
 }
 
+/// `takt ctl` for the run of the room: this machine may have others.
 fn ctl(room: &Room, args: &[&str]) -> Done {
-    Running::start(&mut command(room, &[&["ctl"], args].concat())).wait()
+    let own = sockets(room).first().map(|path| path.to_string_lossy().into_owned());
+    let run = own.as_deref().filter(|_| !args.contains(&"--run")).map(|path| ["--run", path]);
+    let run = run.as_ref().map_or(&[][..], |run| run.as_slice());
+    Running::start(&mut command(room, &[&["ctl"], run, args].concat())).wait()
 }
 
 /// Starts a run of the workload of the room, and waits until its jobs complete.
