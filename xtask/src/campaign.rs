@@ -153,11 +153,12 @@ fn faults(_: Duration) -> Result<Findings> {
     real(&[("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")])
 }
 
-/// Fifty runs with random commands, and one that is changed for ten minutes, with clients that are cut off.
+/// Fifty runs with random commands, and two that are changed for ten minutes each, with clients that are cut off.
 fn soak(_: Duration) -> Result<Findings> {
     real(&[
         ("real::control::random_commands", "TAKT_SEQUENCES", "50"),
         ("real::control::a_run_that_is_changed_all_the_time", "TAKT_SOAK", "600"),
+        ("real::control::a_run_whose_tables_are_reloaded_all_the_time", "TAKT_SOAK", "600"),
     ])
 }
 

@@ -70,6 +70,22 @@ mod real {
         });
     }
 
+    /// Each reload has taken over, and the runs without reloads had none.
+    #[test]
+    fn reload_changes_one_of_three_runs() {
+        on_cpus(|| {
+            let Some(json) = bench(&["reload", "--reloads", "5"]) else { return };
+            let results = &json["results"];
+            for (run, name) in results["runs"].as_array().unwrap().iter().zip(["alone", "control", "reloaded"]) {
+                assert_eq!(run["run"], name);
+                let round = &run["rounds"][0];
+                assert!(round["lateness_ns"]["count"].as_u64() > Some(100), "{run}");
+                assert_eq!(round["tables"], if name == "reloaded" { 5 } else { 0 }, "{run}");
+            }
+            assert_eq!(json["limits"].as_array().map(Vec::len), Some(1));
+        });
+    }
+
     #[test]
     fn latency_sees_windows_begin() {
         on_cpus(|| {

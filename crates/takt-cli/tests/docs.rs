@@ -27,8 +27,9 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 14] = [
+const NOT_RUN: [(&str, &str); 15] = [
     ("takt top", "draws on a terminal; its tests do that"),
+    ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
     ("takt sweep schedulability --sets 10000", "takes many minutes"),
     ("takt sweep load --cpus 4 --generator uunifast-discard", "takes minutes without optimisation"),

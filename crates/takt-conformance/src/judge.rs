@@ -339,6 +339,7 @@ impl Ledger {
             RecordKind::Round { .. }
             | RecordKind::Burst { .. }
             | RecordKind::Switch { .. }
+            | RecordKind::Table { .. }
             | RecordKind::Configure { .. } => {}
             RecordKind::Call { task, job, call, granted } => {
                 if granted {

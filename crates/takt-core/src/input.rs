@@ -159,6 +159,12 @@ pub enum Input {
         /// Index in [`crate::model::System::alternatives`].
         to: u16,
     },
+    /// Another window table takes over at the end of the major frame; one that waits for that already is superseded. This allocates. A
+    /// table that cannot replace the present one changes nothing.
+    Table {
+        /// Index in [`crate::model::System::tables`].
+        to: u16,
+    },
     /// The current job of the task is given up; if it has a handler, that follows.
     Abort {
         /// Who.
@@ -208,7 +214,7 @@ impl Input {
             | Input::Terms { task, .. }
             | Input::Abort { task }
             | Input::Exit { task, .. } => Some(task),
-            Input::Configure { .. } | Input::Switch { .. } => None,
+            Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod event;
 mod interface;
 mod registry;
 pub(crate) mod state;
+mod table;
 
 pub(crate) use context::Alarm;
 pub use context::Context;
@@ -17,3 +18,5 @@ pub use event::Event;
 pub use interface::Policy;
 pub use registry::{Build, Entry, Registry};
 pub use state::Job;
+pub use table::PreparedTable;
+pub(crate) use table::{Table, lent};

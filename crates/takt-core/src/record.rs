@@ -185,6 +185,12 @@ pub enum RecordKind {
         /// Index of the new policy in [`crate::model::System::alternatives`].
         to: u16,
     },
+    /// Another window table holds from now on: the window that follows is the first one of a frame. A table that cannot take over leaves
+    /// no record.
+    Table {
+        /// Index in [`crate::model::System::tables`].
+        to: u16,
+    },
     /// A setting of the policy has another value. One that the policy refuses leaves no record.
     Configure {
         /// Index of the setting in [`crate::model::Profile::settings`].

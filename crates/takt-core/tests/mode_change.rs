@@ -237,3 +237,23 @@ fn a_run_does_not_end_before_its_last_step() {
     let _ = engine.step(Time::from_ns(5), &[], &mut ());
     engine.close(Time::from_ns(4), &[], &mut ());
 }
+
+/// A policy that was built while a mode change waits is built for other terms than those that hold after the end of the job. A driver that installs
+/// policies compares the counts.
+#[test]
+fn a_mode_change_counts_again_when_it_holds() {
+    let mut engine = engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, Backlog::Queue);
+    let _ = engine.step(Time::from_ns(0), &[], &mut ());
+    assert_eq!(engine.changes_of_terms(), 0);
+    let _ = engine.step(Time::from_ns(1), &[retime(4, 2)], &mut ());
+    assert_eq!((engine.changes_of_terms(), engine.system().tasks[0].arrival.period()), (1, Some(ns(10))));
+    let _ = engine.step(Time::from_ns(2), &[], &mut ());
+    assert_eq!(engine.changes_of_terms(), 1);
+    let _ = engine.step(Time::from_ns(3), &[Input::Complete { task: TASK, job: 0 }], &mut ());
+    assert_eq!((engine.changes_of_terms(), engine.system().tasks[0].arrival.period()), (2, Some(ns(4))));
+    let share = Input::Share { task: TASK, share: None, importance: 2 };
+    let _ = engine.step(Time::from_ns(4), &[share, Input::Leave { task: TASK }], &mut ());
+    assert_eq!(engine.changes_of_terms(), 3);
+    let _ = engine.step(Time::from_ns(5), &[Input::Enter { task: TASK }], &mut ());
+    assert_eq!(engine.changes_of_terms(), 4, "a policy sees which tasks are there");
+}

@@ -131,6 +131,8 @@ pub(crate) trait Processes {
     fn prepare(&self, group: Group) -> io::Result<()>;
     /// Kills every process of a group, frozen or not; they may still be on their way out afterwards.
     fn kill(&self, group: Group) -> io::Result<()>;
+    /// Lets the processes of a group run in idle time, and asks them to end (SIGTERM).
+    fn ask_to_end(&self, group: Group) -> io::Result<()>;
     /// Gives the processes of a group a scheduling class.
     fn set_class(&self, group: Group, class: Class);
     /// Takes the thread that a program has named for one of its tasks into the group of that task, where it is stopped, and gives it a class.

@@ -3,22 +3,37 @@
 
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};
+use takt_core::policy::PreparedTable;
 use takt_core::record::Sink;
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 
-/// A policy that has been built, and the input that stands for it in the record of the run.
+/// A policy or a window table that has been built, and the input that stands for it in the record of the run.
 pub(crate) struct Install {
-    /// The policy that takes over, and after that the one that was replaced.
-    pub(crate) prepared: Option<Prepared>,
+    /// The prepared part that takes over, and after that the replaced one.
+    pub(crate) prepared: Option<New>,
     pub(crate) input: Input,
+}
+
+/// A prepared part of the schedule.
+#[expect(clippy::large_enum_variant, reason = "policies are exchanged in place, without the allocator")]
+pub(crate) enum New {
+    Policy(Prepared),
+    Table {
+        /// A window table. It takes over at the end of the major frame; then the one that was replaced stays with the policy until the next
+        /// change of this kind.
+        table: PreparedTable,
+        /// Its shortest window.
+        shortest: Option<Span>,
+    },
 }
 
 /// Inputs of one step: all of them, or none.
 pub(crate) struct Change {
     pub(crate) inputs: Vec<Input>,
     pub(crate) install: Option<Install>,
-    /// How many changes of terms the engine had seen when it was prepared. A policy that was prepared for other terms is not installed.
-    pub(crate) terms: u64,
+    /// How often terms of tasks had changed in the engine when it was prepared ([`Engine::changes_of_terms`]). A policy that was prepared for other
+    /// terms is not installed: the replay of the run would build it for the present ones.
+    pub(crate) terms: u32,
     /// The instant of the step that has taken it; `None` when it came too late.
     pub(crate) made: Option<Time>,
 }
@@ -30,26 +45,46 @@ impl fmt::Debug for Change {
 }
 
 impl Change {
-    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, terms: u64) -> Change {
+    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, terms: u32) -> Change {
         Change { inputs, install, terms, made: None }
     }
 
-    /// Installs the policy, and gives the input that stands for it.
+    /// Installs the policy or the window table, and gives the input that stands for it.
     ///
     /// # Errors
-    /// The policy was prepared for another system.
+    /// The prepared part is for another system.
     pub(crate) fn install(&mut self, at: Time, engine: &mut Engine, sink: &mut impl Sink) -> Result<Option<Input>, ()> {
         let Some(install) = &mut self.install else { return Ok(None) };
-        let Some(prepared) = install.prepared.take() else { return Err(()) };
-        match engine.install(at, prepared, sink) {
-            Ok(replaced) => {
-                install.prepared = Some(replaced);
-                Ok(Some(install.input))
-            }
-            Err(prepared) => {
-                install.prepared = Some(prepared);
-                Err(())
-            }
+        let (prepared, done) = match install.prepared.take() {
+            Some(New::Policy(policy)) => match engine.install(at, policy, sink) {
+                Ok(replaced) => (Some(New::Policy(replaced)), true),
+                Err(policy) => (Some(New::Policy(policy)), false),
+            },
+            Some(New::Table { table, shortest }) => match engine.install_table(table) {
+                Ok(replaced) => (replaced.map(|table| New::Table { table, shortest: None }), true),
+                Err(table) => (Some(New::Table { table, shortest }), false),
+            },
+            None => (None, false),
+        };
+        install.prepared = prepared;
+        if done { Ok(Some(install.input)) } else { Err(()) }
+    }
+
+    /// Whether a policy takes over.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.install.as_ref().is_some_and(|install| matches!(install.input, Input::Switch { .. }))
+    }
+
+    /// Whether a window table takes over.
+    pub(crate) fn has_table(&self) -> bool {
+        self.install.as_ref().is_some_and(|install| matches!(install.input, Input::Table { .. }))
+    }
+
+    /// The shortest window of a window table that is to take over.
+    pub(crate) fn shortest(&self) -> Option<Span> {
+        match self.install.as_ref()?.prepared.as_ref()? {
+            New::Table { shortest, .. } => *shortest,
+            New::Policy(_) => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! is prepared here and handed to the scheduler as a [`Change`]. It becomes inputs of one step, so that a replay of the recorded inputs is
 //! the run, changes included. There is one change at a time.
 
-use crate::change::{Change, Install};
+use crate::change::{Change, Install, New};
 use crate::mirror::{Mirror, PolicyStatus, Status};
 use crate::terms::SHORTEST;
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,8 +13,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input, Room};
-use takt_core::model::{Arrival, PolicySpec, Scope, System, TaskId, Terms};
+use takt_core::model::{
+    Arrival, PartitionId, PolicySpec, Scope, Slice, System, Task, TaskId, Terms, Window, WindowTable,
+};
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 
@@ -69,10 +72,16 @@ pub enum Command {
     /// A task that has left comes back, if its policy admits it.
     Add(String),
     /// A task leaves when its present job is over.
-    Remove(String),
+    Remove {
+        /// The name of the task.
+        task: String,
+        /// Its process is asked to end then, and killed after this time of grace. Without, it stays frozen until the task comes back.
+        end: Option<Span>,
+    },
     /// An event for a task whose jobs are released by events.
     Trigger(String),
-    /// The terms and the policies of another version of the workload: all changes in one step, or none.
+    /// The terms, the policies and the window table of another version of the workload: all changes in one step, or none. A window table takes
+    /// over at the end of the major frame.
     Reload(Box<Target>),
     /// Ends the run: its processes are asked to end, and killed after a time.
     Stop {
@@ -101,6 +110,14 @@ pub enum Done {
     Status(Box<Status>),
     /// The change was handed to the engine in the step of this instant.
     Changed(Time),
+    /// The change was handed to the engine in the step of `at`, and its window table holds from the border of a frame on; `None` when the
+    /// run has ended before that.
+    Table {
+        /// The instant of the step.
+        at: Time,
+        /// The border.
+        from: Option<Time>,
+    },
     /// Everything is as wanted already.
     Unchanged,
     /// The run ends.
@@ -137,6 +154,12 @@ pub enum Refusal {
 /// The answer to a command.
 pub type Answer = Result<Done, Refusal>;
 
+/// Takes an answer. It is called on the supervisor's thread, so it must not wait.
+pub type AnswerTo = Box<dyn FnOnce(Answer) + Send>;
+
+/// A policy is prepared so often at most for one command, since terms of tasks may change meanwhile.
+const ATTEMPTS: u32 = 8;
+
 /// A command with its sender.
 pub struct Order {
     /// The sender.
@@ -145,8 +168,8 @@ pub struct Order {
     pub text: String,
     /// The command.
     pub command: Command,
-    /// Takes the answer. It is called on the supervisor's thread, so it must not wait.
-    pub answer: Box<dyn FnOnce(Answer) + Send>,
+    /// Takes the answer.
+    pub answer: AnswerTo,
 }
 
 /// Sends commands to a run, from any thread.
@@ -176,12 +199,24 @@ pub struct Control {
     /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
     one_policy: bool,
     tasks: Vec<(String, bool)>,
+    /// By task: it has a process of its own, which can end without another task or a job.
+    endable: Vec<bool>,
+    /// Tasks whose processes are to end when they have left, with their time of grace.
+    ends: Vec<(TaskId, Span)>,
+    /// By partition of a window table: the CPU sets of its slices at the start, to which its processes can be bound.
+    bound: Vec<Vec<CpuSet>>,
+    /// Window tables that the observer has not been told of.
+    new_tables: Vec<WindowTable>,
     orders: Receiver<Order>,
     wake: Arc<OwnedFd>,
     /// Changes that wait for the one before.
     waiting: VecDeque<Order>,
     /// The command whose change is on its way to the engine.
     outstanding: Option<Order>,
+    /// How often a policy for it came too late.
+    attempts: u32,
+    /// The answer to the command whose window table waits for the end of the major frame, and the instant of its step.
+    awaited: Option<(Time, AnswerTo)>,
     /// A command has asked for the end, with this time of grace.
     pub(crate) stop: Option<Span>,
     pub(crate) is_incomplete: bool,
@@ -206,24 +241,39 @@ impl Control {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let handle = Handle { orders: sender, wake: wake.clone() };
         make_room(&mut engine);
+        let bound = bound(engine.system());
         let control = Control {
             mirror: Mirror::new(engine),
             domains,
             one_policy,
             tasks: Vec::new(),
+            endable: Vec::new(),
+            ends: Vec::new(),
+            bound,
+            new_tables: Vec::new(),
             orders,
             wake,
             waiting: VecDeque::new(),
             outstanding: None,
+            attempts: 0,
+            awaited: None,
             stop: None,
             is_incomplete: false,
         };
         Ok((control, handle))
     }
 
-    /// By task: its name, and whether the kernel schedules it.
-    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>) {
-        self.tasks = tasks;
+    /// By task: its name, and whether the kernel schedules it; and whether its process can end alone.
+    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>, endable: Vec<bool>) {
+        (self.tasks, self.endable) = (tasks, endable);
+    }
+
+    /// The tasks that have left since the last call and whose processes are to end, with their time of grace.
+    pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
+        let engine = &self.mirror.engine;
+        let (left, stays) = self.ends.drain(..).partition(|(task, _)| engine.is_gone(*task));
+        self.ends = stays;
+        left
     }
 
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
@@ -233,6 +283,7 @@ impl Control {
     /// Carries out the commands that have come. Returns a change for the scheduler, if there is one and none is on its way.
     pub(crate) fn serve(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Box<Change>> {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        self.answer_for_table();
         let (mut pids, mut known) = (Some(pids), Vec::new());
         for _ in 0..WAITING {
             let Ok(order) = self.orders.try_recv() else { break };
@@ -266,19 +317,49 @@ impl Control {
         None
     }
 
+    /// The window tables that may take over since the last call.
+    pub(crate) fn new_tables(&mut self) -> Vec<WindowTable> {
+        std::mem::take(&mut self.new_tables)
+    }
+
+    fn answer_for_table(&mut self) {
+        let from = if self.awaited.is_some() { self.mirror.new_table() } else { None };
+        if (from.is_some() || self.is_incomplete)
+            && let Some((at, answer)) = self.awaited.take()
+        {
+            answer(Ok(Done::Table { at, from }));
+        }
+    }
+
     /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
     pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
-        let Order { issuer, text, answer, .. } = self.outstanding.take()?;
+        let order = self.outstanding.take()?;
         let Some(at) = change.made else {
-            answer(Err(Refusal::Busy("another change came between, or a job of the task is open")));
+            self.attempts += 1;
+            if change.has_policy() && self.attempts < ATTEMPTS {
+                self.waiting.push_front(order);
+                return None;
+            }
+            self.attempts = 0;
+            (order.answer)(Err(Refusal::Busy("another change came between, or a job of the task is open")));
             return None;
         };
-        answer(Ok(Done::Changed(at)));
+        self.attempts = 0;
+        let Order { issuer, text, answer, .. } = order;
+        if change.has_table() {
+            self.awaited = Some((at, answer));
+        } else {
+            answer(Ok(Done::Changed(at)));
+        }
         Some((at, issuer, text))
     }
 
     /// Answers all that is left at the end of the run.
     pub(crate) fn close(&mut self) {
+        self.answer_for_table();
+        if let Some((at, answer)) = self.awaited.take() {
+            answer(Ok(Done::Table { at, from: None }));
+        }
         let left = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).collect::<Vec<_>>();
         for order in left.into_iter().chain(self.orders.try_iter()) {
             (order.answer)(Err(Refusal::Over("the run has ended")));
@@ -343,6 +424,7 @@ impl Control {
             Command::Set { task, terms } => {
                 let task = self.task(task)?;
                 let inputs = self.set(task, terms)?;
+                self.admit_terms(task, &inputs)?;
                 (inputs, None)
             }
             Command::Policy { domain, to } => {
@@ -350,13 +432,20 @@ impl Control {
                 (Vec::new(), self.switch(domain, *to)?)
             }
             Command::Add(name) => (self.enter(name)?, None),
-            Command::Remove(name) => {
+            Command::Remove { task: name, end } => {
                 let task = self.task(name)?;
-                if self.mirror.engine.is_gone(task) {
+                let is_gone = self.mirror.engine.is_gone(task);
+                if is_gone && (end.is_none() || self.mirror.has_ended(task)) {
                     return Err(impossible(format!("task `{name}` has left already"), "`add` lets it come back"));
                 }
                 self.own(task)?;
-                (vec![Input::Leave { task }], None)
+                if end.is_some() && !self.endable[task.index()] {
+                    let reason =
+                        format!("task `{name}` has a process for each job, or shares its process with other tasks");
+                    return Err(impossible(reason, "leave `--end` out"));
+                }
+                self.ends.extend(end.map(|grace| (task, grace)));
+                (if is_gone { Vec::new() } else { vec![Input::Leave { task }] }, None)
             }
             Command::Trigger(name) => {
                 let task = self.task(name)?;
@@ -374,7 +463,7 @@ impl Control {
         if inputs.is_empty() && install.is_none() {
             return Ok(None);
         }
-        Ok(Some(Change::new(inputs, install, self.mirror.terms)))
+        Ok(Some(Change::new(inputs, install, self.mirror.engine.changes_of_terms())))
     }
 
     /// A task that Takt schedules itself.
@@ -406,7 +495,11 @@ impl Control {
         if self.mirror.engine.admits(task, terms) {
             return Ok(());
         }
-        let system = self.mirror.engine.system();
+        Err(self.not_admitted(self.mirror.engine.system(), task, terms))
+    }
+
+    /// `system` is the one whose policy does not admit the task.
+    fn not_admitted(&self, system: &System, task: TaskId, terms: &Terms) -> Refusal {
         let domain = system.domains.iter().find(|domain| domain.tasks.contains(&task));
         let policy = domain.map_or(system.policy, |domain| domain.policy);
         let span = |span: Option<Span>| span.map_or("none".to_owned(), |span| span.to_string());
@@ -416,14 +509,14 @@ impl Control {
             format!("runtime {}", span(terms.runtime)),
         ];
         let reserved = terms.reserved().map(|reserved| format!(", reserved {}", reserved.budget));
-        Err(Refusal::NotAdmitted(format!(
+        Refusal::NotAdmitted(format!(
             "the policy `{}{}` does not admit task `{}` with {}{}",
             policy.prefix(),
             policy.profile.name,
             self.tasks[task.index()].0,
             own.join(", "),
             reserved.unwrap_or_default()
-        )))
+        ))
     }
 
     /// Other terms for a task.
@@ -504,12 +597,16 @@ impl Control {
             }
             inputs.push(Input::Share { task, share, importance });
         }
-        if let Some(&Input::Retime { period, deadline, runtime, .. }) = inputs.first() {
-            self.admit(task, &Terms { period: Some(period), deadline, runtime, ..now })?;
-        } else if let Some(&Input::Terms { deadline, runtime, .. }) = inputs.first() {
-            self.admit(task, &Terms { deadline, runtime, ..now })?;
-        }
         Ok(inputs)
+    }
+
+    /// Whether the policy admits the terms that these inputs give a task, beside the present terms of the others.
+    fn admit_terms(&mut self, task: TaskId, inputs: &[Input]) -> Result<(), Refusal> {
+        let now = self.mirror.engine.agreed(task);
+        match inputs.first().and_then(|input| terms_of(now, input)) {
+            Some(terms) => self.admit(task, &terms),
+            None => Ok(()),
+        }
     }
 
     fn domain(&self, name: Option<&str>) -> Result<Option<u16>, Refusal> {
@@ -531,7 +628,7 @@ impl Control {
         let engine = &self.mirror.engine;
         let system = engine.system();
         if !system.windows.is_empty() {
-            let hint = "policies of online `tasks` can be switched; another table comes with another run";
+            let hint = "policies of online `tasks` can be switched; `reload` lets another table take over";
             return Err(impossible("a window table keeps its policy".to_owned(), hint));
         }
         let described = domain.map(|domain| &system.domains[usize::from(domain)]);
@@ -569,7 +666,7 @@ impl Control {
                 format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
             return Err(impossible(reason, "name it in `changes:` of the file"));
         }
-        Ok(Some(Install { prepared: Some(prepared), input: Input::Switch { domain, to: index as u16 } }))
+        Ok(Some(Install { prepared: Some(New::Policy(prepared)), input: Input::Switch { domain, to: index as u16 } }))
     }
 
     /// The inputs that lead from the present system to another one, if it can be reached in place.
@@ -599,9 +696,9 @@ impl Control {
             wanted.push((TaskId(index as u32), terms));
         }
         let (old, new) = (system, &target.system);
+        let table = self.window_table(target, &mut fixed);
         let parts = [
             ("cpus", old.cpus != new.cpus),
-            ("windows", old.windows != new.windows || old.partitions.len() != new.partitions.len()),
             ("resources", old.resources != new.resources),
             ("servers", old.servers != new.servers),
             ("domains", old.domains.len() != new.domains.len()),
@@ -610,9 +707,7 @@ impl Control {
             ("seed", old.seed != new.seed),
             ("speeds", old.speeds != new.speeds),
             ("locking", old.locking != new.locking),
-            ("be_start", old.be_start != new.be_start),
             ("load", old.load != new.load),
-            ("partitions", old.partitions != new.partitions),
         ];
         fixed.extend(parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("`{name}`")));
         if old.domains.len() == new.domains.len() && old.domains.is_empty() {
@@ -637,10 +732,13 @@ impl Control {
             let reason = format!("this cannot change in place: {}", fixed.join(", "));
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
-        let install = match policies.first() {
+        let mut install = match policies.first() {
             Some((domain, to)) => self.switch(*domain, *to)?,
             None => None,
         };
+        if table.is_some() && self.awaited.is_some() {
+            return Err(Refusal::Busy("another window table waits for the end of the major frame"));
+        }
         for (task, terms) in wanted {
             let described = &self.mirror.engine.system().tasks[task.index()];
             let movable = matches!(
@@ -657,7 +755,135 @@ impl Control {
             };
             inputs.extend(self.set(task, &terms)?);
         }
+        if !inputs.is_empty() || install.is_some() {
+            self.admit_all(&inputs, policies.first().copied())?;
+        }
+        if let Some(table) = table {
+            install = Some(self.install_table(table)?);
+        }
         Ok((inputs, install))
+    }
+
+    /// Whether the policy that is to hold admits all of these terms together. An engine of its own takes them, each when its policy admits it beside the
+    /// terms that were taken before, so that the order of the tasks makes no difference.
+    fn admit_all(&self, inputs: &[Input], policy: Option<(Option<u16>, PolicySpec)>) -> Result<(), Refusal> {
+        let engine = &self.mirror.engine;
+        let mut system = engine.system().clone();
+        system.alternatives.clear();
+        for (index, task) in system.tasks.iter_mut().enumerate() {
+            // Terms that wait for the end of a job have been admitted.
+            let agreed = engine.agreed(TaskId(index as u32));
+            give_terms(task, agreed.period, agreed.deadline, agreed.runtime);
+            // Without jobs, no server keeps a claim of its former terms.
+            if let Arrival::Periodic { offset, period } | Arrival::Sporadic { offset, period, .. } = &mut task.arrival {
+                *offset += *period;
+            }
+        }
+        match policy {
+            Some((None, to)) => system.policy = to,
+            Some((Some(domain), to)) => system.domains[usize::from(domain)].policy = to,
+            None => {}
+        }
+        let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(self.named(&invalid.to_string()));
+        let mut whole = engine.of_system(system).map_err(refused)?;
+        whole.step(Time::ZERO, &[], &mut ());
+        let mut left = inputs.to_vec();
+        loop {
+            let before = left.len();
+            left.retain(|input| {
+                let asked = input.task().and_then(|task| Some((task, terms_of(whole.agreed(task), input)?)));
+                let admitted = asked.is_none_or(|(task, terms)| whole.admits(task, &terms));
+                if admitted {
+                    whole.step(Time::ZERO, &[*input], &mut ());
+                }
+                !admitted
+            });
+            let Some(first) = left.first() else { return Ok(()) };
+            if left.len() == before
+                && let Some(task) = first.task()
+            {
+                let now = whole.agreed(task);
+                let terms = terms_of(now, first).unwrap_or(now);
+                return Err(self.not_admitted(whole.system(), task, &terms));
+            }
+        }
+    }
+
+    /// The window table of another version of the workload, if it differs. Differences that cannot change with it are added to `fixed`.
+    fn window_table(&self, target: &Target, fixed: &mut Vec<String>) -> Option<WindowTable> {
+        let (old, new) = (self.mirror.engine.system(), &target.system);
+        if old.windows.is_empty() != new.windows.is_empty() {
+            fixed.push("`windows`".into());
+        }
+        if old.windows.is_empty() || new.windows.is_empty() {
+            return None;
+        }
+        let own = |task: &TaskId| self.tasks[task.index()].0.as_str();
+        let other = |task: &TaskId| target.tasks[task.index()].as_str();
+        let before = fixed.len();
+        // By partition of the other version: its number in this run.
+        let mut numbers = Vec::new();
+        for partition in &new.partitions {
+            let names: Vec<&str> = partition.tasks.iter().map(other).collect();
+            let same = |known: &&takt_core::model::Partition| known.tasks.iter().map(own).eq(names.iter().copied());
+            let found = old.partitions.iter().position(|known| same(&known));
+            match found {
+                Some(number) if old.partitions[number].policy == partition.policy => numbers.push(number),
+                Some(_) => fixed.push(format!("the policy of the partition of {}", list(&names))),
+                // Tasks that are new are named as such.
+                None if names.iter().all(|name| self.tasks.iter().any(|(own, _)| own == name)) => {
+                    fixed.push(format!("the partition of {}", list(&names)));
+                }
+                None => {}
+            }
+        }
+        if fixed.len() > before || numbers.len() < new.partitions.len() {
+            return None;
+        }
+        let number = |partition: Option<PartitionId>| partition.map(|p| PartitionId(numbers[p.index()] as u32));
+        let slice = |slice: &Slice| Slice { cpus: slice.cpus, sc: number(slice.sc), be: number(slice.be) };
+        let window =
+            |window: &Window| Window { length: window.length, slices: window.slices.iter().map(slice).collect() };
+        let windows: Vec<Window> = new.windows.iter().map(window).collect();
+        for slice in windows.iter().flat_map(|window| &window.slices) {
+            for partition in [slice.sc, slice.be].into_iter().flatten().map(PartitionId::index) {
+                if !self.bound[partition].contains(&slice.cpus) {
+                    let names: Vec<&str> = old.partitions[partition].tasks.iter().map(own).collect();
+                    let moved = format!("CPU {} for the partition of {}", slice.cpus, list(&names));
+                    if !fixed.contains(&moved) {
+                        fixed.push(moved);
+                    }
+                }
+            }
+        }
+        let budget = |(index, (name, _)): (usize, &(String, bool))| {
+            let described = target.tasks.iter().position(|other| other == name).map(|at| &new.tasks[at]);
+            let described = described.unwrap_or(&old.tasks[index]);
+            (described.budget, described.jitter)
+        };
+        let budgets: Vec<_> = self.tasks.iter().enumerate().map(budget).collect();
+        let differs = |(old, new): (&Task, &(Option<Span>, Span))| {
+            old.arrival == Arrival::Activated && (old.budget, old.jitter) != *new
+        };
+        let changed =
+            old.windows != windows || old.be_start != new.be_start || old.tasks.iter().zip(&budgets).any(differs);
+        changed.then_some(WindowTable { windows, be_start: new.be_start, budgets })
+    }
+
+    fn install_table(&mut self, table: WindowTable) -> Result<Install, Refusal> {
+        let refused = |invalid: takt_core::model::Invalid| {
+            impossible(
+                format!("the window table cannot take over: {invalid}"),
+                "end the run and start it with the new file",
+            )
+        };
+        let shortest = table.windows.iter().map(|window| window.length).min();
+        let engine = &mut self.mirror.engine;
+        let known = engine.system().tables.len();
+        let to = engine.add_table(table).map_err(refused)?;
+        self.new_tables.extend(engine.system().tables[known..].iter().cloned());
+        let table = engine.prepare_table(to).map_err(refused)?;
+        Ok(Install { prepared: Some(New::Table { table, shortest }), input: Input::Table { to } })
     }
 }
 
@@ -672,7 +898,8 @@ fn differences<'a>(
         ("releases", discriminant(&old.arrival) != discriminant(&new.arrival) || (fixed && old.arrival != new.arrival)),
         ("deadline", old.deadline.is_some() && new.deadline.is_none() || fixed && old.deadline != new.deadline),
         ("runtime", old.runtime.is_some() && new.runtime.is_none() || fixed && old.runtime != new.runtime),
-        ("budget", (old.budget, old.jitter) != (new.budget, new.jitter)),
+        // Budgets of processes in windows belong to the window table.
+        ("budget", old.arrival != Arrival::Activated && (old.budget, old.jitter) != (new.budget, new.jitter)),
         ("reservation", old.reservation != new.reservation || old.server != new.server),
         ("handler", old.handler != new.handler),
         ("on_abort", old.on_abort != new.on_abort),
@@ -699,6 +926,45 @@ fn differences<'a>(
     let utility = ("utility", !by_events && old.utility != new.utility);
     let steps = ("steps", old.program != new.program);
     named.chain([instants, share, utility, steps].into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name))
+}
+
+/// By partition: the CPU sets of its slices.
+fn bound(system: &System) -> Vec<Vec<CpuSet>> {
+    let mut bound: Vec<Vec<CpuSet>> = vec![Vec::new(); system.partitions.len()];
+    for slice in system.windows.iter().flat_map(|window| &window.slices) {
+        for partition in [slice.sc, slice.be].into_iter().flatten().map(PartitionId::index) {
+            if !bound[partition].contains(&slice.cpus) {
+                bound[partition].push(slice.cpus);
+            }
+        }
+    }
+    bound
+}
+
+/// The terms after an input that changes a period, a deadline or a runtime.
+fn terms_of(now: Terms, input: &Input) -> Option<Terms> {
+    match *input {
+        Input::Retime { period, deadline, runtime, .. } => {
+            Some(Terms { period: Some(period), deadline, runtime, ..now })
+        }
+        Input::Terms { deadline, runtime, .. } => Some(Terms { deadline, runtime, ..now }),
+        _ => None,
+    }
+}
+
+/// Gives a task the period, if it has one, the relative deadline and the runtime.
+fn give_terms(task: &mut Task, period: Option<Span>, deadline: Option<Span>, runtime: Option<Span>) {
+    if let (Arrival::Periodic { period: own, .. } | Arrival::Sporadic { period: own, .. }, Some(period)) =
+        (&mut task.arrival, period)
+    {
+        *own = period;
+    }
+    (task.deadline, task.runtime) = (deadline, runtime);
+}
+
+/// The tasks, for a message.
+fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn impossible(reason: String, hint: &str) -> Refusal {

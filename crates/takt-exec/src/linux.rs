@@ -414,6 +414,10 @@ impl Processes for Children {
     fn kill(&self, group: Group) -> io::Result<()> {
         self.mechanism.kill(group)
     }
+    fn ask_to_end(&self, group: Group) -> io::Result<()> {
+        self.mechanism.set_class(group, Class::Idle);
+        self.mechanism.signal_all(group, Signal::TERM)
+    }
     fn set_class(&self, group: Group, class: Class) {
         self.mechanism.set_class(group, class);
     }

@@ -45,6 +45,8 @@ pub(crate) struct Task {
     signalled: bool,
     /// When a replacement must have initialised.
     init_limit: Option<Span>,
+    /// The task has left for good, and its process is asked to end.
+    ending: Option<Ending>,
     threads: Threads,
     /// Some process of the task had several threads or processes.
     pub(crate) had_several: bool,
@@ -60,6 +62,20 @@ pub(crate) struct Task {
     pub(crate) sum: Times,
 }
 
+/// The end of a process whose task has left.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The scheduler learns that it leaves the process alone.
+    Begins {
+        grace: Span,
+    },
+    /// The process has received SIGTERM, and is killed at this instant.
+    Asked {
+        limit: Span,
+    },
+    Killed,
+}
+
 impl Task {
     fn new(home: Home) -> Task {
         Task {
@@ -69,6 +85,7 @@ impl Task {
             pid: None,
             signalled: false,
             init_limit: None,
+            ending: None,
             threads: Threads::Unknown,
             had_several: false,
             end: None,
@@ -236,6 +253,38 @@ impl<P: Processes> Lives<P> {
         }
     }
 
+    /// Asks the process of a task that has left to end, and has it killed after the time of grace.
+    pub(crate) fn end(&mut self, task: TaskId, grace: Span) {
+        let known = &mut self.tasks[task.index()];
+        if known.life != Life::Alive || known.ending.is_some() {
+            return;
+        }
+        known.ending = Some(Ending::Begins { grace });
+        let incarnation = known.incarnation;
+        // From then on the scheduler acts no more on the group. To the engine the task is gone already.
+        self.outgoing.push_back(Message::Exit { task, incarnation, regular: true, replaced: false });
+    }
+
+    /// The next part of the ends that were begun in an earlier round.
+    fn advance_ends(&mut self) {
+        let now = self.processes.now();
+        for known in self.tasks.iter_mut().filter(|known| known.life == Life::Alive) {
+            let group = known.home.group;
+            known.ending = match known.ending {
+                Some(Ending::Begins { grace }) => {
+                    // A process that cannot be asked is killed at once.
+                    let asked = self.processes.ask_to_end(group).is_ok();
+                    Some(Ending::Asked { limit: if asked { now + grace } else { now } })
+                }
+                Some(Ending::Asked { limit }) if limit <= now => {
+                    // It is tried again as long as it fails.
+                    self.processes.kill(group).is_ok().then_some(Ending::Killed).or(known.ending)
+                }
+                other => other,
+            };
+        }
+    }
+
     /// Lets the processes that want it run before the schedule, all at once.
     pub(crate) fn initialise(&mut self) -> Result<(), Error> {
         let limit = self.processes.now() + self.plan.init_timeout;
@@ -364,8 +413,8 @@ impl<P: Processes> Lives<P> {
             };
             let per_job = self.plan.processes[task.index()].per_job;
             let known = &mut self.tasks[task.index()];
-            // One that is replaced was ended by Takt.
-            if known.life != Life::Dying {
+            // One that is replaced, or whose task has left for good, was ended by Takt.
+            if known.life != Life::Dying && known.ending.is_none() {
                 self.ends.push((task, end));
                 known.well = end == TaskEnd::Exited(0);
                 known.succeeded |= known.well;
@@ -495,6 +544,8 @@ impl<P: Processes> Lives<P> {
         match known.life {
             Life::Ended | Life::Gone => {}
             Life::Dying => self.spawn_next(task),
+            // The scheduler knows.
+            Life::Alive if known.ending.is_some() => known.life = Life::Gone,
             // A replacement that fails in its initialisation would do so again.
             Life::Initialising if self.begun => self.fail(task),
             Life::Alive if per_job => {
@@ -520,6 +571,7 @@ impl<P: Processes> Lives<P> {
     /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, and of programs with a page. A
     /// process counts as one with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
+        self.advance_ends();
         self.look_at_threads();
         let by_priority = self.plan.dispatch == Dispatch::Priority;
         for _ in 0..self.tasks.len().min(LOOKS) {

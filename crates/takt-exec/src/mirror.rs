@@ -141,6 +141,8 @@ pub enum EventKind {
     Switch,
     /// A setting of the policy has changed.
     Configure,
+    /// Another window table has taken over.
+    Table,
 }
 
 impl EventKind {
@@ -158,6 +160,7 @@ impl EventKind {
             EventKind::WindowsLost => "windows-lost",
             EventKind::Switch => "switch",
             EventKind::Configure => "configure",
+            EventKind::Table => "table",
         }
     }
 }
@@ -192,6 +195,8 @@ struct Account {
     busy: Vec<Span>,
     events: VecDeque<RunEvent>,
     numbered: u64,
+    /// When a window table has taken over last.
+    table_since: Option<Time>,
 }
 
 impl Account {
@@ -241,6 +246,10 @@ impl Sink for Account {
             RecordKind::WindowsLost { .. } => self.note(at, None, None, EventKind::WindowsLost),
             RecordKind::Switch { .. } => self.note(at, None, None, EventKind::Switch),
             RecordKind::Configure { .. } => self.note(at, None, None, EventKind::Configure),
+            RecordKind::Table { .. } => {
+                self.table_since = Some(at);
+                self.note(at, None, None, EventKind::Table);
+            }
             _ => {}
         }
     }
@@ -253,15 +262,8 @@ impl Sink for Account {
 pub(crate) struct Mirror {
     pub(crate) engine: Engine,
     account: Account,
-    /// How many inputs have changed terms of tasks ([`changes_terms`]).
-    pub(crate) terms: u64,
     /// By task: its program has ended, and is not replaced.
     ended: Vec<bool>,
-}
-
-/// Whether the input may change the terms of a task, for which a policy has been prepared.
-pub(crate) fn changes_terms(input: &Input) -> bool {
-    matches!(input, Input::Call { .. } | Input::Share { .. } | Input::Retime { .. } | Input::Terms { .. })
 }
 
 impl Mirror {
@@ -274,13 +276,13 @@ impl Mirror {
             busy: vec![Span::ZERO; places],
             events: VecDeque::with_capacity(EVENTS_MAX),
             numbered: 0,
+            table_since: None,
         };
-        Mirror { engine, account, terms: 0, ended: vec![false; tasks] }
+        Mirror { engine, account, ended: vec![false; tasks] }
     }
 
     /// Takes a step of the run.
     pub(crate) fn step(&mut self, now: Time, inputs: &[Input]) {
-        self.terms += inputs.iter().filter(|input| changes_terms(input)).count() as u64;
         for input in inputs {
             if let Input::Exit { task, ending: Ending { replaced: false, .. } } = *input {
                 self.ended[task.index()] = true;
@@ -346,6 +348,11 @@ impl Mirror {
             CpuStatus { cpu, task: engine.running_on(Place(index as u16)), busy }
         })
         .collect()
+    }
+
+    /// When a window table has taken over since the last call.
+    pub(crate) fn new_table(&mut self) -> Option<Time> {
+        self.account.table_since.take()
     }
 
     pub(crate) fn events(&self) -> Vec<RunEvent> {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
-use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
+use takt_core::model::{OnAbort, OnExit, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
@@ -330,6 +330,11 @@ pub trait Observer {
     /// A change from outside was made in the step of this instant.
     fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
         let _ = (at, by, command);
+        Ok(())
+    }
+    /// A window table may take over in a later step. The tables of a run are numbered in this order.
+    fn table(&mut self, table: &WindowTable) -> io::Result<()> {
+        let _ = table;
         Ok(())
     }
     /// The processes exist and the schedule starts at `start` on the monotonic clock, with these process ids by task.

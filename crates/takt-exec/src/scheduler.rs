@@ -10,7 +10,6 @@ use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
-use crate::mirror::changes_terms;
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
@@ -300,6 +299,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     changed: usize,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
     tolerance: Option<Span>,
+    /// The same for the window table that takes over at the end of the frame.
+    next_tolerance: Option<Span>,
     start: Span,
     /// The planned end.
     end: Time,
@@ -325,8 +326,6 @@ pub(crate) struct Scheduler<A: Actuator> {
     change: Option<Box<Change>>,
     /// The input that stands for the policy that has taken over before the inputs of the step.
     installed: Option<Input>,
-    /// How many inputs may have changed the terms of a task.
-    terms: u64,
     results: Results,
 }
 
@@ -359,6 +358,7 @@ impl<A: Actuator> Scheduler<A> {
             asked_again: Time::ZERO,
             changed: 0,
             tolerance: windows.iter().map(|w| w.length).min(),
+            next_tolerance: None,
             start: Span::ZERO,
             end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
             applied: Time::ZERO,
@@ -373,7 +373,6 @@ impl<A: Actuator> Scheduler<A> {
             stop: false,
             change: None,
             installed: None,
-            terms: 0,
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -820,10 +819,17 @@ impl<A: Actuator> Scheduler<A> {
         let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
         let ended = |task: TaskId| self.setup.slots[task.index()].program == Program::Gone;
         let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
-        if kept || enters || change.inputs.len() > room || (change.install.is_some() && change.terms != self.terms) {
+        let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
+        if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
         }
+        let shortest = change.shortest();
         self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        if let Some(shortest) = shortest {
+            // Both tables hold until the end of the frame.
+            self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
+            self.next_tolerance = Some(shortest);
+        }
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
@@ -1067,7 +1073,6 @@ impl<A: Actuator> Scheduler<A> {
         }
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
-            self.terms += u64::from(changes_terms(&input));
             self.tell(Item::Input(input));
         }
         self.inputs.clear();
@@ -1076,6 +1081,11 @@ impl<A: Actuator> Scheduler<A> {
         let applied = applied.max(self.applied);
         for index in 0..self.sink.records.len() {
             let record = self.sink.records[index];
+            if let RecordKind::Table { .. } = record.kind {
+                self.tolerance = self.next_tolerance.take().or(self.tolerance);
+                // The command for it waits for an answer.
+                self.setup.actuator.wake_supervisor();
+            }
             self.tell(Item::Record(Stamped { record, applied: applied.max(at).max(record.at) }));
         }
         self.sink.records.clear();

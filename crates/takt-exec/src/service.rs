@@ -63,6 +63,13 @@ impl Service {
         }
     }
 
+    /// The end of the run takes up to so long.
+    pub(crate) fn extend(&self, by: Duration) {
+        if let Some(manager) = &self.manager {
+            manager.extend(by);
+        }
+    }
+
     /// Sends the sign of life at half of the manager's interval, `slack` earlier, if the scheduler thread has beaten since the last one.
     /// Returns whether that thread is to be woken, once: one that sleeps until a distant instant does not beat by itself.
     pub(crate) fn watch(&mut self, now: Instant, slack: Duration) -> bool {

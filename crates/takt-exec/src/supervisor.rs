@@ -6,7 +6,7 @@ use crate::control::{self, Control};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
-use crate::plan::{Dispatch, Observer, Plan, SchedulerClass};
+use crate::plan::{Dispatch, Observer, Plan, Process, SchedulerClass};
 use crate::reactions::Reactions;
 use crate::report::{Attempt, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
@@ -40,6 +40,8 @@ const COMMANDS_END: Duration = Duration::from_secs(1);
 
 /// How long processes may take to end after SIGTERM, by default.
 pub const GRACE: Span = Span::from_secs(2);
+/// How long the end of a run takes at most after the time of grace.
+const CLOSING: Duration = Duration::from_secs(10);
 /// Between two looks at processes that are asked to end.
 const LOOK: Duration = Duration::from_millis(3);
 
@@ -365,6 +367,9 @@ impl Supervisor {
             self.lives
                 .outgoing
                 .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
+            for (task, grace) in observer.left() {
+                self.lives.end(task, grace);
+            }
             let ends = self.react(&mut observer) || self.signals.ends_run() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -495,6 +500,7 @@ impl Supervisor {
     /// Asks all processes to end, as ordinary processes, and waits for it. Another signal ends the wait.
     fn end_gently(&mut self, grace: Span) {
         self.lives.settle();
+        self.service.extend(Duration::from_nanos(grace.ns().unsigned_abs()) + CLOSING);
         let limit = takt_linux::timer::now() + grace;
         let groups: Vec<Group> = self.lives.tasks.iter().map(|task| task.home.group).collect();
         let mut left: Vec<Group> = groups;
@@ -557,8 +563,12 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
         if let Some(control) = &mut control {
-            control
-                .begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
+            let processes = || (0..).map(TaskId).zip(&plan.processes);
+            let tasks = processes().map(|(_, process)| (process.name.clone(), process.kernel.is_some()));
+            let alone = |task| plan.threads_of(task).next().is_none();
+            let endable =
+                |(task, process): (TaskId, &Process)| !process.per_job && process.thread_of.is_none() && alone(task);
+            control.begin(tasks.collect(), processes().map(endable).collect());
         }
         Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
     }
@@ -574,8 +584,15 @@ impl<'a> Watched<'a> {
 
     /// Carries out commands from outside. Returns the message for the scheduler.
     pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
-        let change = self.control.as_mut()?.serve(elapsed, pids)?;
-        Some(Message::Change { change })
+        let change = self.control.as_mut()?.serve(elapsed, pids);
+        let tables = self.control.as_mut().map(Control::new_tables).unwrap_or_default();
+        tables.iter().for_each(|table| self.call(|o| o.table(table)));
+        change.map(|change| Message::Change { change })
+    }
+
+    /// The tasks whose processes are to end, with their time of grace.
+    pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
+        self.control.as_mut().map(Control::left).unwrap_or_default()
     }
 
     /// The time of grace, if a command has asked for the end.
@@ -615,10 +632,17 @@ impl<'a> Watched<'a> {
     /// Tells what the scheduler has recorded.
     pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>, returned: &mut Consumer<Box<Change>>) {
         // The items of its step came before it.
-        let change = returned.pop().ok();
+        let mut change = returned.pop().ok();
         while let Ok(item) = outbox.pop() {
             match item {
-                Item::Record(record) => self.call(|o| o.record(&record)),
+                Item::Record(record) => {
+                    // The change follows the records up to its instant.
+                    let is_over = |change: &mut Box<Change>| change.made.is_some_and(|made| made < record.record.at);
+                    if let Some(change) = change.take_if(is_over) {
+                        self.take_back(&change);
+                    }
+                    self.call(|o| o.record(&record));
+                }
                 Item::Found { found, sent } => {
                     self.call(|o| o.found(found.task, found.job, found.cause));
                     self.found.push((found, sent));

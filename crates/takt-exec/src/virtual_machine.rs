@@ -689,6 +689,10 @@ impl Processes for Machine {
     fn now(&self) -> Span {
         self.world().now
     }
+    /// Each process ends by the signal.
+    fn ask_to_end(&self, group: Group) -> io::Result<()> {
+        self.kill(group)
+    }
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let mut world = self.world();
         world.refuse().what("cannot start a process")?;

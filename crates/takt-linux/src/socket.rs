@@ -3,7 +3,7 @@
 //! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if no other user can enter it.
 
 use crate::run_id::RunId;
-use rustix::net::sockopt::socket_peercred;
+use nix::sys::socket::{getsockopt, sockopt};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -27,7 +27,7 @@ pub struct ControlSocket {
 pub struct Peer {
     /// Its user.
     pub uid: u32,
-    /// Its process id when it connected.
+    /// Its process id when it connected; 0 where it has none in this process's PID namespace.
     pub pid: i32,
 }
 
@@ -115,8 +115,9 @@ impl Drop for ControlSocket {
 /// # Errors
 /// When the kernel does not say.
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
-    let credentials = socket_peercred(stream)?;
-    Ok(Peer { uid: credentials.uid.as_raw(), pid: credentials.pid.as_raw_nonzero().get() })
+    // The type of rustix for this has no process 0.
+    let credentials = getsockopt(stream, sockopt::PeerCredentials)?;
+    Ok(Peer { uid: credentials.uid(), pid: credentials.pid() })
 }
 
 impl Peer {

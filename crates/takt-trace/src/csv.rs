@@ -1,14 +1,15 @@
 //! Comma-separated values: a row of column names, a `meta` row whose `detail` is the header as JSON, a row per record,
 //! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
-//! the whole system), that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
-//! refused, or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
+//! the whole system), that of a window table that takes over, that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
+//! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), or the records dropped (in the
+//! `end` row). `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use crate::{Change, Footer, Header, ReadError, Stamped, Trace, Writer, names};
 use std::borrow::Cow;
 use std::io;
 use takt_core::record::RecordKind;
@@ -86,6 +87,7 @@ impl Writer for Csv {
             }
             RecordKind::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
             RecordKind::Switch { domain, to } => (window, number) = (domain.map(u32::from), Some(to.into())),
+            RecordKind::Table { to } => number = Some(to.into()),
             RecordKind::Configure { setting, value } => {
                 (number, amount) = (Some(setting.into()), value.map(Span::from_ns))
             }
@@ -144,6 +146,18 @@ impl Writer for Csv {
             }
         }
         out.spill()
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        self.out.int(change.at.ns());
+        self.out.text(",,change,,,,");
+        self.out.text(&quoted(&change.command));
+        self.out.text(",,,");
+        self.out.int(change.uid);
+        self.out.text(",");
+        self.out.int(change.pid);
+        self.out.text(",,,\n");
+        self.out.spill()
     }
 
     fn flush(&mut self) -> io::Result<()> {

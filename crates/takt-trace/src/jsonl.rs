@@ -2,7 +2,7 @@
 
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use crate::{Change, Footer, Header, ReadError, Stamped, Trace, Writer, names};
 use std::io;
 use takt_core::record::RecordKind;
 
@@ -102,6 +102,7 @@ impl Writer for JsonLines {
                 }
                 self.number(",\"to\":", to);
             }
+            RecordKind::Table { to } => self.number(",\"to\":", to),
             RecordKind::Configure { setting, value } => {
                 self.number(",\"setting\":", setting);
                 if let Some(value) = value {
@@ -123,6 +124,16 @@ impl Writer for JsonLines {
             | RecordKind::Exit { failed: false, .. } => {}
             RecordKind::Exit { failed: true, .. } => self.out.text(",\"failed\":true"),
         }
+        self.out.text("}\n");
+        self.out.spill()
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        self.number("{\"at\":", change.at.ns());
+        self.number(",\"type\":\"change\",\"uid\":", change.uid);
+        self.number(",\"pid\":", change.pid);
+        self.out.text(",\"command\":");
+        self.out.text(&serde_json::Value::from(change.command.as_str()).to_string());
         self.out.text("}\n");
         self.out.spill()
     }
@@ -160,6 +171,7 @@ pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u
         RecordKind::Round { .. } => ("round", None, None),
         RecordKind::Burst { task, .. } => ("burst", Some(task.index()), None),
         RecordKind::Switch { .. } => ("switch", None, None),
+        RecordKind::Table { .. } => ("table", None, None),
         RecordKind::Configure { .. } => ("configure", None, None),
         RecordKind::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
         RecordKind::Behind { task, job, .. } => ("behind", Some(task.index()), Some(job)),

@@ -175,7 +175,12 @@ mod tests {
             let stop = Record { at: ms(*to), kind: RecordKind::Stop { task, job, place, reason } };
             [start, stop].map(|record| Stamped { record, applied: record.at })
         });
-        Trace { header, records: records.collect(), footer: Some(Footer { end: ms(50), dropped: 0 }) }
+        Trace {
+            header,
+            records: records.collect(),
+            footer: Some(Footer { end: ms(50), dropped: 0 }),
+            ..Trace::default()
+        }
     }
 
     fn switches(intervals: &[(i64, i64, u32)]) -> Switches {

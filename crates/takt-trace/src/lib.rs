@@ -27,4 +27,4 @@ pub mod timeline;
 mod trace;
 
 pub use format::{Format, read, writer};
-pub use trace::{DomainLabel, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer};
+pub use trace::{Change, DomainLabel, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer};

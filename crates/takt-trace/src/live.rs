@@ -30,8 +30,11 @@ pub const QUIET: Span = Span::from_secs(1);
 const GRACE: Span = Span::from_ms(500);
 /// The latest events that a snapshot has.
 const EVENTS: usize = 64;
-/// Unfinished jobs of all tasks together that are remembered. The outcomes of others are counted, and their response times are not.
+/// Unfinished jobs of all tasks together that are remembered, in equal shares, so that a task whose program hangs takes none of the others'. The
+/// outcomes of further jobs are counted, and their response times are not.
 const OPEN_MAX: usize = 1 << 17;
+/// The least share of a task.
+const OPEN_LEAST: usize = 16;
 
 /// Takes each event when it is known.
 pub type Listener<'a> = &'a mut dyn FnMut(&Event);
@@ -48,7 +51,6 @@ pub struct Live {
     now: Time,
     /// Deadlines of unfinished jobs that have not passed.
     deadlines: BTreeSet<(Time, u32, JobId)>,
-    open: usize,
     /// Unfinished jobs whose deadline has passed.
     late: usize,
     events: VecDeque<(u64, Event)>,
@@ -101,6 +103,8 @@ struct Task {
     handler: Option<JobId>,
     blocked: bool,
     gone: bool,
+    /// Its program has failed.
+    failed: bool,
     /// The budget granted last, and the time on CPUs before that.
     budget: Option<(Span, Span)>,
     load: Load,
@@ -147,7 +151,6 @@ impl Live {
             header: header.clone(),
             now: Time::ZERO,
             deadlines: BTreeSet::new(),
-            open: 0,
             late: 0,
             events: VecDeque::with_capacity(EVENTS),
             sequence: 0,
@@ -317,6 +320,7 @@ impl Live {
                 self.policies.switch(at, domain, to);
                 self.tell(at, None, None, EventKind::Policy, listener);
             }
+            RecordKind::Table { .. } => self.tell(at, None, None, EventKind::Table, listener),
             RecordKind::Configure { setting, value } => {
                 self.policies.configure(at, setting, value);
                 self.tell(at, None, None, EventKind::Policy, listener);
@@ -332,6 +336,15 @@ impl Live {
             self.count_in_table(at, index, &kind, listener);
         }
         let task = &mut self.tasks[index];
+        // One that has left may return. One that has failed misses its further jobs, and starts none.
+        let returns = match kind {
+            RecordKind::Release { .. } => !task.failed,
+            RecordKind::Start { .. } => true,
+            _ => false,
+        };
+        if returns {
+            (task.gone, task.failed) = (false, false);
+        }
         match kind {
             RecordKind::Release { job, deadline, .. } if task.table.is_some() => {
                 task.activation = Some((job, deadline))
@@ -373,7 +386,7 @@ impl Live {
             }
             RecordKind::Deadlock { .. } => self.tell(at, Some(id), None, EventKind::Deadlock, listener),
             RecordKind::Exit { failed, .. } => {
-                (task.gone, task.activation) = (true, None);
+                (task.gone, task.failed, task.activation) = (true, failed, None);
                 self.tell(at, Some(id), None, EventKind::Exit { failed }, listener);
             }
             _ => {}
@@ -408,10 +421,11 @@ impl Live {
     }
 
     fn release(&mut self, at: Time, id: TaskId, job: JobId, deadline: Option<Time>) {
+        let share = (OPEN_MAX / self.tasks.len()).max(OPEN_LEAST);
         let task = &mut self.tasks[id.index()];
         task.counts.released += 1;
-        if self.open < OPEN_MAX && task.open.insert(job, Open { release: at, deadline, missed: false }).is_none() {
-            self.open += 1;
+        let open = Open { release: at, deadline, missed: false };
+        if task.open.len() < share && task.open.insert(job, open).is_none() {
             self.deadlines.extend(deadline.map(|deadline| (deadline, id.0, job)));
         }
     }
@@ -455,7 +469,7 @@ impl Live {
             // One job of a task runs at a time. The ends of earlier jobs are among the records that were lost.
             let later = task.open.split_off(&number);
             for (earlier, job) in std::mem::replace(&mut task.open, later) {
-                (self.open, self.late) = (self.open - 1, self.late - usize::from(job.missed));
+                self.late -= usize::from(job.missed);
                 if let Some(deadline) = job.deadline {
                     self.deadlines.remove(&(deadline, id.0, earlier));
                 }
@@ -486,11 +500,8 @@ impl Live {
             (false, true) => task.counts.missed -= 1,
             _ => {}
         }
-        if let Some(job) = job {
-            self.open -= 1;
-            if let Some(deadline) = job.deadline {
-                self.deadlines.remove(&(deadline, id.0, number));
-            }
+        if let Some(deadline) = job.and_then(|job| job.deadline) {
+            self.deadlines.remove(&(deadline, id.0, number));
         }
         if known {
             self.late -= 1;

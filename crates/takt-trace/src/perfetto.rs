@@ -16,7 +16,7 @@ mod wire;
 
 use crate::out::Out;
 use crate::timeline::{Asked, Policies, Switch};
-use crate::{Footer, Header, Stamped, TaskLabel, Writer, names};
+use crate::{Change, Footer, Header, Stamped, TaskLabel, Writer, names};
 use std::collections::VecDeque;
 use std::io;
 use takt_core::cpus::MAX_CPUS;
@@ -606,6 +606,10 @@ impl Writer for Perfetto {
                 let switch = self.policies.switch(r.applied, domain, to);
                 self.switched(&switch);
             }
+            RecordKind::Table { to } => {
+                let switch = self.policies.table(r.applied, to);
+                self.switched(&switch);
+            }
             RecordKind::Configure { setting, value } => {
                 let switch = self.policies.configure(r.applied, setting, value);
                 self.switched(&switch);
@@ -618,6 +622,14 @@ impl Writer for Perfetto {
                 self.instant(task.index(), event::EXIT, how.as_slice());
             }
         }
+        self.out.spill()
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        self.last = self.last.max(change.at.ns().max(0) as u64);
+        let (uid, pid) = (change.uid.to_string(), change.pid.to_string());
+        let notes = [("command", change.command.as_str()), ("uid", &uid), ("pid", &pid)];
+        self.tell(&format!("change {}", change.command), notes.into_iter());
         self.out.spill()
     }
 

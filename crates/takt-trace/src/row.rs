@@ -1,7 +1,7 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
 use crate::names;
-use crate::{DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
+use crate::{Change, DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,13 +24,13 @@ pub(crate) struct Row<'a> {
     pub(crate) job: Option<u64>,
     #[serde(borrow, default)]
     pub(crate) cpus: Option<Cow<'a, str>>,
-    #[serde(borrow, default, alias = "reason", alias = "outcome", alias = "call")]
+    #[serde(borrow, default, alias = "reason", alias = "outcome", alias = "call", alias = "command")]
     pub(crate) detail: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(crate) deadline: Option<i64>,
     #[serde(default, alias = "consumed", alias = "value")]
     pub(crate) amount: Option<i64>,
-    #[serde(default, alias = "domain")]
+    #[serde(default, alias = "domain", alias = "uid")]
     pub(crate) window: Option<u32>,
     #[serde(
         default,
@@ -40,6 +40,7 @@ pub(crate) struct Row<'a> {
         alias = "dropped",
         alias = "to",
         alias = "setting",
+        alias = "pid",
         alias = "abandoned"
     )]
     pub(crate) number: Option<u64>,
@@ -128,6 +129,16 @@ impl Rows {
                 self.trace.footer = Some(Footer { end: Time::from_ns(row.at), dropped: row.number.unwrap_or(0) });
                 return Ok(());
             }
+            "change" => {
+                let pid = number("pid")?;
+                self.trace.changes.push(Change {
+                    at: Time::from_ns(row.at),
+                    uid: need(row.window, "uid", row)?,
+                    pid: u32::try_from(pid).map_err(|_| format!("there is no process {pid}"))?,
+                    command: row.detail.as_deref().unwrap_or_default().to_owned(),
+                });
+                return Ok(());
+            }
             "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
             "windows_lost" => RecordKind::WindowsLost { count: number("count")? },
             "release" => RecordKind::Release { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
@@ -183,6 +194,10 @@ impl Rows {
                     domain,
                     to: to.ok_or("the policy to switch to is not among the header's alternatives")?,
                 }
+            }
+            "table" => {
+                let to = number("to")?;
+                RecordKind::Table { to: u16::try_from(to).map_err(|_| format!("there is no window table {to}"))? }
             }
             "configure" => {
                 let setting = number("setting")?;

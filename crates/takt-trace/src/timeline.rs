@@ -140,6 +140,8 @@ impl std::fmt::Display for Switch {
 #[derive(Clone, Debug)]
 pub struct Policies {
     alternatives: Vec<String>,
+    /// The window table.
+    table: String,
     /// The system's, then each domain's by its name.
     now: Vec<(Option<String>, String)>,
 }
@@ -151,7 +153,7 @@ impl Policies {
         let settings = if header.settings.is_empty() { String::new() } else { format!(":{}", header.settings) };
         let mut now = vec![(None, header.policy_name() + &settings)];
         now.extend(header.domains.iter().map(|d| (Some(d.name.clone()), d.policy.clone())));
-        Policies { alternatives: header.alternatives.clone(), now }
+        Policies { alternatives: header.alternatives.clone(), table: "first table".into(), now }
     }
 
     /// The policy of the whole system, as it is now.
@@ -169,6 +171,12 @@ impl Policies {
             }
             None => Switch { at, domain: domain.map(|d| format!("domain {d}")), from: "?".into(), to },
         }
+    }
+
+    /// Follows a [`RecordKind::Table`]. Tables have numbers, and no names.
+    pub fn table(&mut self, at: Time, to: u16) -> Switch {
+        let to = format!("table {to}");
+        Switch { at, domain: Some("windows".into()), from: std::mem::replace(&mut self.table, to.clone()), to }
     }
 
     /// Follows a [`RecordKind::Configure`]: the system's policy with another setting, or without it when that is at its default again.
@@ -323,6 +331,7 @@ impl Timeline {
                 RecordKind::Call { task, job, call, granted } => {
                     line.calls.push(Asked { at: r.applied, task, job, call, granted });
                 }
+                RecordKind::Table { to } => line.switches.push(policies.table(r.applied, to)),
                 RecordKind::WindowsLost { .. }
                 | RecordKind::Budget { .. }
                 | RecordKind::Yield { .. }

@@ -125,6 +125,29 @@ pub struct Stamped {
     pub applied: Time,
 }
 
+/// A change of a run from outside, and its sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The instant of the engine's step that took it.
+    pub at: Time,
+    /// The sender's user.
+    pub uid: u32,
+    /// The sender's process.
+    pub pid: u32,
+    /// The command, as the command line has it.
+    pub command: String,
+}
+
+/// `uid 0 pid 12: set left.period=40ms`.
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Change { uid, pid, command, .. } = self;
+        // A name in a command must not control a terminal.
+        write!(f, "uid {uid} pid {pid}: ")?;
+        command.chars().try_for_each(|c| if c.is_control() { f.write_str("?") } else { write!(f, "{c}") })
+    }
+}
+
 /// The end of a trace that was closed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
@@ -141,6 +164,8 @@ pub struct Trace {
     pub header: Header,
     /// The records in the engine's order.
     pub records: Vec<Stamped>,
+    /// Changes of the run from outside. Each follows the records of its instant.
+    pub changes: Vec<Change>,
     /// Its end; `None` when the writer did not get to it.
     pub footer: Option<Footer>,
 }
@@ -166,6 +191,15 @@ pub trait Writer {
     /// # Errors
     /// What the output says. Output is buffered, so an error may concern an earlier record.
     fn record(&mut self, record: &Stamped) -> io::Result<()>;
+
+    /// Writes a change of the run from outside, after the records up to its instant. Outputs that are no traces ignore it.
+    ///
+    /// # Errors
+    /// As [`Writer::record`].
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        let _ = change;
+        Ok(())
+    }
 
     /// Hands what was written so far to the output, so that it survives this process.
     ///

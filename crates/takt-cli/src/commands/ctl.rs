@@ -57,6 +57,12 @@ enum Command {
     Remove {
         /// The task
         task: String,
+        /// End its process then: it receives SIGTERM, and is killed after a time
+        #[arg(long)]
+        end: bool,
+        /// That time, at most 60s
+        #[arg(long, value_parser = duration, default_value = "2s", requires = "end")]
+        grace: Span,
     },
     /// Release a job of a task whose jobs are released by events
     Trigger {
@@ -117,7 +123,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         // No request of this command is answered so.
         Reply::Figures(_) => {}
         Reply::Done(done) => match done.at_ns {
-            Some(at) => writeln!(out, "{} at {}", done.result, Span::from_us(at / 1000))?,
+            Some(at) => {
+                let us = |ns: i64| Span::from_us(ns / 1000);
+                let from = done.from_ns.map(|from| format!(", window table from {}", us(from))).unwrap_or_default();
+                writeln!(out, "{} at {}{from}", done.result, us(at))?;
+            }
             None => writeln!(out, "{}", done.result)?,
         },
     }
@@ -144,7 +154,9 @@ fn request(command: &Command) -> Result<Request, Failure> {
             names => Request::Policy { domain: None, policy: names.concat() },
         },
         Command::Add { task } => Request::Add { task: task.clone() },
-        Command::Remove { task } => Request::Remove { task: task.clone() },
+        Command::Remove { task, end, grace } => {
+            Request::Remove { task: task.clone(), end_grace_ms: end.then_some((grace.ns() / 1_000_000) as u64) }
+        }
         Command::Trigger { task } => Request::Trigger { task: task.clone() },
         Command::Reload { file } => {
             let path = file.canonicalize().map_err(|e| Failure::file("read", file, &e))?;

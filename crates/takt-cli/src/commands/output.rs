@@ -14,11 +14,13 @@ use std::time::Duration;
 use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer};
+use takt_trace::{Change, Footer, Format, Header, Stamped, Trace, Writer};
 use takt_workload::Code;
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
+/// More changes from outside are not drawn.
+const CHANGES_MAX: usize = 1000;
 /// A run with at most this many records is drawn in the terminal.
 const TEXT_MAX: usize = 400;
 
@@ -211,6 +213,7 @@ pub(crate) struct Recorder {
     written: Vec<Written>,
     rotate: Arc<AtomicBool>,
     kept: Vec<Stamped>,
+    changes: Vec<Change>,
     keep: usize,
     overflow: bool,
     gantt: Option<(PathBuf, SvgOptions)>,
@@ -243,6 +246,7 @@ impl Recorder {
             written,
             rotate,
             kept: Vec::new(),
+            changes: Vec::new(),
             keep,
             overflow: false,
             gantt: args.gantt.clone().map(|path| (path, options)),
@@ -268,6 +272,14 @@ impl Recorder {
             self.kept.push(*record);
         } else {
             self.overflow = true;
+        }
+    }
+
+    /// A change of the run from outside, after the records up to its instant.
+    pub(crate) fn change(&mut self, change: Change) {
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.change(&change)));
+        if !self.overflow && self.keep > 0 && self.changes.len() < CHANGES_MAX {
+            self.changes.push(change);
         }
     }
 
@@ -301,7 +313,7 @@ impl Recorder {
         let written: Result<(), Failure> = ends.into_iter().collect();
         let truncated = self.overflow;
         let footer = if truncated { None } else { Some(footer) };
-        let mut trace = Trace { header: self.header, records: self.kept, footer };
+        let mut trace = Trace { header: self.header, records: self.kept, changes: self.changes, footer };
         if truncated {
             // Drawn as far as it was kept.
             trace.header.duration = None;

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
+use takt_core::model::{Backlog, Completion, OnAbort, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
@@ -482,6 +482,9 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
 }
 
 /// The service of the socket, until the run has a name.
+/// The most characters of a command in a trace: it has room in a file of a series.
+const COMMAND_MOST: usize = 200;
+
 struct Opened {
     handle: takt_exec::Handle,
     load: Loader,
@@ -626,6 +629,13 @@ impl Observer for Watch<'_> {
     }
     fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
         self.steps.changed(at, by, command);
+        let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
+        let command = command.chars().take(COMMAND_MOST).collect();
+        self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        Ok(())
+    }
+    fn table(&mut self, table: &WindowTable) -> io::Result<()> {
+        self.steps.table(table);
         Ok(())
     }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {

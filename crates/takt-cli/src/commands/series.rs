@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::time::Time;
-use takt_trace::{Footer, Format, Header, Stamped, Writer};
+use takt_trace::{Change, Footer, Format, Header, Stamped, Writer};
 
 /// The least size of a file: a header, and room for a few records.
 pub(crate) const LEAST: u64 = 64 << 10;
@@ -185,6 +185,20 @@ impl Series {
         self.begin()
     }
 
+    /// Begins another file if the next record might not fit, or if that is wished.
+    fn make_room(&mut self) -> io::Result<()> {
+        // The buffer of the writer counts only after it has handed that over.
+        if self.count.load(Ordering::Relaxed) + BUFFER + self.reserve > self.size {
+            self.writer()?.flush()?;
+        }
+        let full = self.count.load(Ordering::Relaxed) + 2 * self.reserve > self.size;
+        let asked = self.rotate.swap(false, Ordering::AcqRel);
+        if self.begun && (full || asked) {
+            self.rotate()?;
+        }
+        Ok(())
+    }
+
     fn writer(&mut self) -> io::Result<&mut (dyn Writer + Send)> {
         match &mut self.writer {
             Some(writer) => Ok(&mut **writer),
@@ -195,18 +209,18 @@ impl Series {
 
 impl Writer for Series {
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
-        // The buffer of the writer counts only after it has handed that over.
-        if self.count.load(Ordering::Relaxed) + BUFFER + self.reserve > self.size {
-            self.writer()?.flush()?;
-        }
-        let full = self.count.load(Ordering::Relaxed) + 2 * self.reserve > self.size;
-        let asked = self.rotate.swap(false, Ordering::AcqRel);
-        if self.begun && (full || asked) {
-            self.rotate()?;
-        }
+        self.make_room()?;
         self.writer()?.record(record)?;
         self.begun = true;
         self.last = self.last.max(record.record.at);
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        self.make_room()?;
+        self.writer()?.change(change)?;
+        self.begun = true;
+        self.last = self.last.max(change.at);
         Ok(())
     }
 

@@ -112,6 +112,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
     if let Some(replay) = &replayed {
         engine.add_alternatives(replay.policies.iter().copied());
+        for table in &replay.tables {
+            engine.add_table(table.clone()).map_err(|e| unsuitable(&workload, &e))?;
+        }
         header.alternatives = engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
     }
     let n = workload.tasks.len();

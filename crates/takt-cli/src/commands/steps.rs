@@ -1,6 +1,7 @@
 //! The record of a run: each step's instant and inputs, for `takt sim --replay`, which feeds them to a fresh engine.
 //!
-//! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. The
+//! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. A window table
+//! that may take over is an object `table` before the first step that names it; tables are numbered in the order of these lines. The
 //! last line is an object `end` with the number of steps, the number of records that the run lost, and a checksum of all lines
 //! before it. A record without that line was cut off.
 
@@ -15,7 +16,10 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
-use takt_core::model::{Call, MAX_SETTINGS, PolicySpec, ResourceId, System, TaskId};
+use takt_core::model::{
+    BestEffortStart, Call, MAX_SETTINGS, PartitionId, PolicySpec, ResourceId, Slice, System, TABLES_MAX, TaskId,
+    Window, WindowTable,
+};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
@@ -76,6 +80,13 @@ impl Writer {
         if self.out.is_some() {
             self.put(&json!([now.ns(), inputs.iter().map(to_json).collect::<Vec<_>>()]));
             self.steps += 1;
+        }
+    }
+
+    /// A window table that may take over has the next number.
+    pub(crate) fn table(&mut self, table: &WindowTable) {
+        if self.out.is_some() {
+            self.put(&json!({"table": table_json(table)}));
         }
     }
 
@@ -149,6 +160,8 @@ pub(crate) struct Replay {
     pub(crate) horizon: Option<Time>,
     /// The policies that may take over, besides the ones in the file.
     pub(crate) policies: Vec<PolicySpec>,
+    /// The window tables that may take over, by number.
+    pub(crate) tables: Vec<WindowTable>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
@@ -217,6 +230,7 @@ impl Reader {
         let horizon = or_null(&self.header["horizon_ns"], |v| Some(Time::ZERO + span(v, 0)?));
         let horizon = horizon.ok_or_else(|| self.wrong(1, "its horizon is no instant of a run"))?;
         let mut steps: Vec<Step> = Vec::new();
+        let mut tables: Vec<WindowTable> = Vec::new();
         let (mut number, mut end) = (1, None);
         while let Some(line) = self.lines.next() {
             let line = line.map_err(|e| Failure::file("read", &self.path, &e))?;
@@ -234,9 +248,15 @@ impl Reader {
                 // Its inputs are those of a step.
                 continue;
             }
+            if value["table"].is_object() {
+                let table = table_from(&value["table"], &workload.system).filter(|_| tables.len() < TABLES_MAX);
+                tables.push(table.ok_or_else(|| self.wrong(number, "this is no window table of the system"))?);
+                continue;
+            }
             let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
                 let inputs = step[1].as_array()?.iter();
-                let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
+                let inputs =
+                    inputs.map(|v| from_json(v, &workload.system, tables.len())).collect::<Option<Vec<_>>>()?;
                 Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
             });
             let step = step.ok_or_else(|| match absent_task(&value, workload.system.tasks.len()) {
@@ -274,7 +294,7 @@ impl Reader {
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
-        Ok(Replay { steps, horizon, policies, differences, doubts })
+        Ok(Replay { steps, horizon, policies, tables, differences, doubts })
     }
 
     /// Compares the recorded system with the present one.
@@ -335,7 +355,7 @@ fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<O
 
 /// The task that a step of another system is about, where this one has only so many.
 fn absent_task(step: &Value, tasks: usize) -> Option<u64> {
-    let of_tasks = |input: &&Value| input[0] != "configure" && input[0] != "switch";
+    let of_tasks = |input: &&Value| !["configure", "switch", "table"].iter().any(|other| input[0] == *other);
     let inputs = step[1].as_array().into_iter().flatten().filter(of_tasks);
     inputs.filter_map(|input| input[1].as_u64()).find(|task| *task >= tasks as u64)
 }
@@ -355,6 +375,7 @@ fn to_json(input: &Input) -> Value {
         Input::Share { task, share, importance } => json!(["share", task.0, share, importance]),
         Input::Configure { setting, value } => json!(["configure", setting, value]),
         Input::Switch { domain, to } => json!(["switch", domain, to]),
+        Input::Table { to } => json!(["table", to]),
         Input::Abort { task } => json!(["abort", task.0]),
         Input::Exit { task, ending } => json!(["exit", task.0, ending.regular, ending.replaced]),
         Input::Retime { task, period, deadline, runtime } => {
@@ -373,8 +394,8 @@ fn to_json(input: &Input) -> Value {
     }
 }
 
-/// `None` for what is no input, or not one that the system can have.
-fn from_json(value: &Value, system: &System) -> Option<Input> {
+/// `None` for what is no input, or not one that the system can have, with so many window tables.
+fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
     let u16 = |value: &Value| whole(value, 0, u64::from(u16::MAX)).map(|n| n as u16);
     if value[0] == "configure" {
         let setting = whole(&value[1], 0, MAX_SETTINGS as u64 - 1)? as u8;
@@ -382,6 +403,9 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
     }
     if value[0] == "switch" {
         return Some(Input::Switch { domain: or_null(&value[1], u16)?, to: u16(&value[2])? });
+    }
+    if value[0] == "table" {
+        return Some(Input::Table { to: u16(&value[1]).filter(|to| usize::from(*to) < tables)? });
     }
     let task = TaskId(value[1].as_u64().filter(|t| *t < system.tasks.len() as u64)? as u32);
     let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
@@ -423,6 +447,42 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
     })
 }
 
+fn table_json(table: &WindowTable) -> Value {
+    let slice = |slice: &Slice| json!({"cpus": slice.cpus.to_string(), "sc": slice.sc.map(|p| p.0), "be": slice.be.map(|p| p.0)});
+    let window = |window: &Window| json!({"length_ns": window.length.ns(), "slices": window.slices.iter().map(slice).collect::<Vec<_>>()});
+    let budgets = table.budgets.iter().map(|(budget, jitter)| json!([budget.map(Span::ns), jitter.ns()]));
+    json!({"frame": table.windows.iter().map(window).collect::<Vec<_>>(), "be_start": be_start(table.be_start),
+           "budgets": budgets.collect::<Vec<_>>()})
+}
+
+fn be_start(rule: BestEffortStart) -> &'static str {
+    match rule {
+        BestEffortStart::AllDone => "all",
+        BestEffortStart::SliceDone => "slice",
+    }
+}
+
+/// `None` for what is no window table of the system.
+fn table_from(value: &Value, system: &System) -> Option<WindowTable> {
+    let partition = |value: &Value| or_null(value, |v| Some(PartitionId(whole(v, 0, u64::from(u32::MAX))? as u32)));
+    let slice = |value: &Value| {
+        let cpus = takt_workload::parse_cpus(value["cpus"].as_str()?).ok()?;
+        Some(Slice { cpus, sc: partition(&value["sc"])?, be: partition(&value["be"])? })
+    };
+    let window = |value: &Value| {
+        let slices = value["slices"].as_array()?.iter().map(slice).collect::<Option<_>>()?;
+        Some(Window { length: span(&value["length_ns"], 1)?, slices })
+    };
+    let budget = |value: &Value| Some((or_null(&value[0], |v| span(v, 1))?, span(&value[1], 0)?));
+    let rules = [BestEffortStart::AllDone, BestEffortStart::SliceDone];
+    let table = WindowTable {
+        windows: value["frame"].as_array()?.iter().map(window).collect::<Option<_>>()?,
+        be_start: rules.into_iter().find(|rule| value["be_start"] == be_start(*rule))?,
+        budgets: value["budgets"].as_array()?.iter().map(budget).collect::<Option<_>>()?,
+    };
+    system.check_table(&table).ok().map(|()| table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,6 +517,7 @@ mod tests {
             Input::Configure { setting: 0, value: None },
             Input::Switch { domain: Some(1), to: 2 },
             Input::Switch { domain: None, to: 0 },
+            Input::Table { to: 1 },
         ];
         let [with_it, without, nothing_shared] = [(4, 2), (3, 2), (4, 1)].map(|(tasks, resources)| {
             let edf = PolicySpec::from_name("edf").expect("it is in the registry");
@@ -464,11 +525,47 @@ mod tests {
             System { tasks, resources, ..System::new(CpuSet::single(0), edf) }
         });
         for input in inputs {
-            assert_eq!(from_json(&to_json(&input), &with_it), Some(input));
+            assert_eq!(from_json(&to_json(&input), &with_it, 2), Some(input));
             let there = input.task().is_none().then_some(input);
-            assert_eq!(from_json(&to_json(&input), &without), there, "a task that is not there");
+            assert_eq!(from_json(&to_json(&input), &without, 2), there, "a task that is not there");
             let shares = matches!(input, Input::Lock { .. } | Input::Unlock { .. });
-            assert_eq!(from_json(&to_json(&input), &nothing_shared).is_none(), shares, "{input:?}");
+            assert_eq!(from_json(&to_json(&input), &nothing_shared, 2).is_none(), shares, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_window_table_survives_the_file() {
+        let mut system =
+            System::new(CpuSet::first(2), PolicySpec::from_name("windows").expect("it is in the registry"));
+        system.tasks = vec![Task { arrival: takt_core::model::Arrival::Activated, ..Task::default() }; 2];
+        let partition = |task| takt_core::model::Partition { tasks: vec![TaskId(task)], policy: None };
+        system.partitions = vec![partition(0), partition(1)];
+        let slice = |cpus, sc, be| Slice { cpus, sc, be };
+        let (first, second) = (Some(PartitionId(0)), Some(PartitionId(1)));
+        let window = |length, slices| Window { length: Span::from_ms(length), slices };
+        let table = WindowTable {
+            windows: vec![
+                window(5, vec![slice(CpuSet::first(2), first, second)]),
+                window(3, vec![slice(CpuSet::single(1), None, first)]),
+                window(1, Vec::new()),
+            ],
+            be_start: BestEffortStart::SliceDone,
+            budgets: vec![(Some(Span::from_ms(2)), Span::from_ms(1)), (Some(Span::from_ms(1)), Span::ZERO)],
+        };
+        let value = table_json(&table);
+        assert_eq!(table_from(&value, &system), Some(table));
+        for (pointer, wrong) in [
+            ("/frame", json!([])),
+            ("/frame/0/length_ns", json!(0)),
+            ("/frame/0/slices/0/sc", json!(2)),
+            ("/frame/0/slices/0/cpus", json!("0-7")),
+            ("/budgets/0", json!([null, 0])),
+            ("/budgets/0", json!([1, 3])),
+            ("/be_start", json!("never")),
+        ] {
+            let mut damaged = value.clone();
+            *damaged.pointer_mut(pointer).expect("it is there") = wrong;
+            assert_eq!(table_from(&damaged, &system), None, "{pointer}");
         }
     }
 }

@@ -350,6 +350,7 @@ fn joined(files: &[PathBuf]) -> Result<Trace, Failure> {
             return Err(Failure::input(Code::DamagedFile, message, hint));
         }
         trace.records.splice(0..0, part.records);
+        trace.changes.splice(0..0, part.changes);
     }
     Ok(trace)
 }
@@ -494,7 +495,9 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
         let message = format!("the ending of `{}` names no trace format", output.display());
         Failure::input(Code::WrongFormat, message, "name it .pftrace, .jsonl, .csv or .svg")
     })?;
-    trace.records.retain(|r| r.record.at >= from && to.is_none_or(|to| r.record.at <= to));
+    let inside = |at: Time| at >= from && to.is_none_or(|to| at <= to);
+    trace.records.retain(|r| inside(r.record.at));
+    trace.changes.retain(|change| inside(change.at));
     if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
         footer.end = footer.end.min(to);
     }
@@ -516,10 +519,15 @@ fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
 
 fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
     let progress = Progress::part(trace.records.len().max(1) as u64, "of the trace written");
+    let mut changes = trace.changes.iter().peekable();
     for record in &trace.records {
+        while let Some(change) = changes.next_if(|change| change.at < record.record.at) {
+            writer.change(change)?;
+        }
         writer.record(record)?;
         progress.inc(1);
     }
+    changes.try_for_each(|change| writer.change(change))?;
     match &trace.footer {
         Some(footer) => writer.finish(footer),
         None => writer.flush(),

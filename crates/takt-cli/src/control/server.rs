@@ -306,7 +306,7 @@ impl State {
                     client.input.clear();
                 }
                 Ok((Request::TraceRotate {}, _)) => {
-                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None }))
+                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None, from_ns: None }))
                 }
                 Ok((request, command)) => {
                     client.asked = true;
@@ -509,6 +509,15 @@ fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
     Ok(terms)
 }
 
+/// A time of grace in milliseconds.
+fn grace(ms: u64) -> Result<Span, Fault> {
+    if ms > GRACE_MAX_MS {
+        let hint = format!("choose at most {GRACE_MAX_MS} milliseconds");
+        return Err(wrong("out-of-range", "the time of grace is too long".into(), hint));
+    }
+    Ok(Span::from_ms(ms as i64))
+}
+
 /// The command of a request.
 fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
     Ok(match request {
@@ -520,20 +529,12 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
             Command::Policy { domain: domain.clone(), to }
         }
         Request::Add { task } => Command::Add(task.clone()),
-        Request::Remove { task } => Command::Remove(task.clone()),
+        Request::Remove { task, end_grace_ms } => {
+            Command::Remove { task: task.clone(), end: end_grace_ms.map(grace).transpose()? }
+        }
         Request::Trigger { task } => Command::Trigger(task.clone()),
         Request::Reload { file } => Command::Reload(Box::new(load(file)?)),
-        Request::Stop { grace_ms } => {
-            let grace = match grace_ms {
-                None => GRACE,
-                Some(ms) if *ms <= GRACE_MAX_MS => Span::from_ms(*ms as i64),
-                Some(_) => {
-                    let hint = format!("choose at most {GRACE_MAX_MS} milliseconds");
-                    return Err(wrong("out-of-range", "the time of grace is too long".into(), hint));
-                }
-            };
-            Command::Stop { grace }
-        }
+        Request::Stop { grace_ms } => Command::Stop { grace: grace_ms.map_or(Ok(GRACE), grace)? },
         Request::TraceRotate {} => {
             let hint = "give `takt run` the option `--trace-size`, which divides a trace into files";
             return Err(wrong("not-supported-here", "this run does not rotate its trace".into(), hint));
@@ -543,12 +544,15 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
 
 /// The answer as a line says it.
 fn reply(about: &About, answer: Answer) -> Reply {
-    let done = |result: &str, at: Option<Time>| {
-        Reply::Done(Done { result: result.into(), at_ns: at.map(|at| (at - Time::ZERO).ns()) })
-    };
+    let ns = |at: Time| (at - Time::ZERO).ns();
+    let done =
+        |result: &str, at: Option<Time>| Reply::Done(Done { result: result.into(), at_ns: at.map(ns), from_ns: None });
     match answer {
         Ok(takt_exec::Done::Status(status)) => Reply::Status(Box::new(wire::Status::new(about, &status))),
         Ok(takt_exec::Done::Changed(at)) => done("changed", Some(at)),
+        Ok(takt_exec::Done::Table { at, from }) => {
+            Reply::Done(Done { result: "changed".into(), at_ns: Some(ns(at)), from_ns: from.map(ns) })
+        }
         Ok(takt_exec::Done::Unchanged) => done("unchanged", None),
         Ok(takt_exec::Done::Stopping) => done("stopping", None),
         Err(refusal) => Reply::Error(fault(refusal)),

@@ -35,8 +35,12 @@ pub(crate) enum Request {
     },
     /// A task comes back.
     Add { task: String },
-    /// A task leaves.
-    Remove { task: String },
+    /// A task leaves. With a time of grace, its process ends.
+    Remove {
+        task: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        end_grace_ms: Option<u64>,
+    },
     /// An event.
     Trigger { task: String },
     /// Another version of the workload, in the file of this absolute path.
@@ -61,7 +65,8 @@ impl Request {
             Request::Policy { domain: Some(domain), policy } => format!("policy {domain} {policy}"),
             Request::Policy { domain: None, policy } => format!("policy {policy}"),
             Request::Add { task } => format!("add {task}"),
-            Request::Remove { task } => format!("remove {task}"),
+            Request::Remove { task, end_grace_ms: None } => format!("remove {task}"),
+            Request::Remove { task, end_grace_ms: Some(_) } => format!("remove {task} --end"),
             Request::Trigger { task } => format!("trigger {task}"),
             Request::Reload { file } => format!("reload {file}"),
             Request::Stop { .. } => "stop".into(),
@@ -136,6 +141,9 @@ pub(crate) struct Done {
     /// When the schedule changed, since its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at_ns: Option<i64>,
+    /// The border of the major frame from which the new window table holds, since the start of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from_ns: Option<i64>,
 }
 
 impl Reply {
@@ -347,7 +355,8 @@ mod tests {
             Request::Policy { domain: None, policy: "edf".into() },
             Request::Policy { domain: Some(task()), policy: "rr:quantum=2ms".into() },
             Request::Add { task: task() },
-            Request::Remove { task: task() },
+            Request::Remove { task: task(), end_grace_ms: None },
+            Request::Remove { task: task(), end_grace_ms: Some(7) },
             Request::Trigger { task: task() },
             Request::Reload { file: "/a/b.yaml".into() },
             Request::Stop { grace_ms: None },

@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use takt_core::record::RecordKind;
 
 const LOAD: &str = "\
 policy: edf
@@ -29,8 +30,12 @@ fn command(room: &Room, args: &[&str]) -> Command {
     command
 }
 
+/// `takt ctl` for the run of the room: this machine may have others.
 fn ctl(room: &Room, args: &[&str]) -> Done {
-    Running::start(&mut command(room, &[&["ctl"], args].concat())).wait()
+    let own = sockets(room).first().map(|path| path.to_string_lossy().into_owned());
+    let run = own.as_deref().filter(|_| !args.contains(&"--run")).map(|path| ["--run", path]);
+    let run = run.as_ref().map_or(&[][..], |run| run.as_slice());
+    Running::start(&mut command(room, &[&["ctl"], run, args].concat())).wait()
 }
 
 /// Starts a run of the workload of the room, and waits until its jobs complete.
@@ -106,6 +111,132 @@ fn commands_change_a_run_and_its_record_replays() {
     });
 }
 
+/// Two windows of 5 ms, one for each partition.
+const TABLE: &str = "\
+windows:
+- {length: 5ms, cpu: 0, sc_partition: A}
+- {length: 5ms, cpu: 0, sc_partition: B}
+partitions:
+- {name: A, processes: [{name: left, budget: 3ms, cmd: exec takt burn --runtime 1ms}]}
+- {name: B, processes: [{name: right, budget: 3ms, cmd: exec takt burn --runtime 1ms}]}
+";
+
+/// The same partitions in three windows, in another order and with other budgets.
+fn other_table() -> String {
+    let [first, second] = ["- {length: 5ms, cpu: 0, sc_partition: A}\n", "- {length: 5ms, cpu: 0, sc_partition: B}\n"];
+    let windows = format!("{second}{first}{first}");
+    TABLE.replace(&format!("{first}{second}"), &windows).replace("budget: 3ms", "budget: 2ms")
+}
+
+/// Each window of each table is there once, at its instant, and each reload takes over at the end of a frame. The senders are in the trace.
+#[test]
+fn a_hundred_window_tables_take_over_one_after_the_other() {
+    const RELOADS: usize = 100;
+    on_cpus(|| {
+        attempts(3, || {
+            let room = Room::with(TABLE);
+            fs::write(room.path("first.yaml"), TABLE).expect("a file");
+            fs::write(room.path("other.yaml"), other_table()).expect("a file");
+            let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+            for reload in 0..RELOADS {
+                let done = ctl(&room, &["reload", ["other.yaml", "first.yaml"][reload % 2]]).expect(0);
+                assert!(done.stdout.contains("window table from "), "{}", done.stdout);
+            }
+            assert_eq!(ctl(&room, &["reload", "first.yaml"]).expect(0).stdout, "unchanged\n");
+            ctl(&room, &["stop"]).expect(0);
+            let run = running.wait().json();
+            let trace = room.trace("w.jsonl");
+            // The instant at which the next window is due, its number and that of its frame.
+            let (mut windows, mut due, mut next, mut tables, mut lost) = (2, 0, (0, 0), 0, 0);
+            for record in &trace.records {
+                let at = record.record.at.ns();
+                match record.record.kind {
+                    RecordKind::WindowsLost { count } => lost += count,
+                    RecordKind::Table { .. } if lost == 0 => {
+                        assert_eq!((at, next.0), (due, 0), "a table takes over at the end of a frame");
+                        (windows, tables) = (5 - windows, tables + 1);
+                    }
+                    RecordKind::Window { window, frame } if lost == 0 => {
+                        assert_eq!((at, window, frame), (due, next.0, next.1));
+                        due += 5_000_000;
+                        next = if window + 1 == windows { (0, frame + 1) } else { (window + 1, frame) };
+                    }
+                    _ => {}
+                }
+            }
+            let changes: Vec<_> = trace.changes.iter().filter(|change| change.command.starts_with("reload ")).collect();
+            assert_eq!(changes.len(), RELOADS);
+            assert!(changes.iter().all(|change| change.pid > 0 && change.uid == rustix::process::getuid().as_raw()));
+            let shown = room.takt(&["trace", "show", "w.jsonl"]).expect(0).stdout;
+            assert!(shown.contains(": reload ") && shown.contains("80 more changes"), "{shown}");
+            room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
+            room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).expect(0);
+            let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+            assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+            assert_eq!(run["dropped_records"], 0);
+            ensure(lost == 0 && tables == RELOADS, || format!("{lost} windows lost, {tables} tables"))
+        });
+    });
+}
+
+/// The refusal of a window table names the parts that cannot change in place, and nothing is changed.
+#[test]
+fn a_window_table_that_does_not_fit_is_refused() {
+    on_cpus(|| {
+        let room = Room::with(TABLE);
+        let running = under_way(&room, &["--record", "w.steps"]);
+        let cases = [
+            (TABLE.replace("name: right", "name: other"), ["`other` is new", "`right` is missing"]),
+            (
+                TABLE.replace("cpu: 0, sc_partition: B", "cpu: 1, sc_partition: B"),
+                ["CPU 1 for the partition of `right`"; 2],
+            ),
+            (LOAD.to_owned(), ["`windows`", "`event` is new"]),
+            (TABLE.replace("burn --runtime 1ms", "burn --runtime 2ms"), ["the process of task `left`", "task `right`"]),
+        ];
+        for (text, words) in cases {
+            fs::write(room.path("other.yaml"), &text).expect("a file");
+            let said = ctl(&room, &["reload", "other.yaml"]).expect(2).stderr;
+            assert!(words.iter().all(|word| said.contains(word)), "{said}\n{text}");
+        }
+        fs::write(room.path("other.yaml"), TABLE.replace("length: 5ms", "length: 0ms")).expect("a file");
+        assert!(ctl(&room, &["reload", "other.yaml"]).expect(2).stderr.contains("other.yaml"));
+        ctl(&room, &["stop"]).expect(0);
+        running.wait().expect(0);
+        let steps = room.text("w.steps");
+        assert!(!steps.contains("{\"table\"") && !steps.contains("{\"change\""), "nothing has changed");
+    });
+}
+
+/// The commands of docs/control.md, one after the other.
+#[test]
+fn the_commands_of_the_document_are_carried_out() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.md")).expect("the page");
+    let commands: Vec<Vec<&str>> = page
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("takt ctl ")?.split_ascii_whitespace().collect()))
+        .collect();
+    assert!(commands.len() >= 9, "{commands:?}");
+    on_cpus(|| {
+        let names = [("left", "video"), ("right", "audio"), ("name: event", "name: button")];
+        let load =
+            names.iter().fold(LOAD.to_owned(), |text, (from, to)| text.replace(from, to)).replace("USR1", "USR2");
+        let room = Room::with(&load);
+        fs::write(room.path("other.yaml"), load.replace("20ms", "30ms")).expect("a file");
+        let running = under_way(&room, &["--trace", "w.jsonl", "--trace-size", "1M"]);
+        for command in &commands {
+            if command[0] == "add" {
+                until("it has left", || status(&room).is_some_and(|status| status["tasks"][1]["state"] == "gone"));
+            }
+            ctl(&room, command).expect(0);
+            if command[0] == "trace" {
+                until("the next record is in another file", || room.path("w.1.jsonl").exists());
+            }
+        }
+        running.wait().expect(0);
+    });
+}
+
 /// Random commands over real processes: the replay of the record is the run, and only accepted commands are recorded. `cargo xtask campaign
 /// --only soak` tries 50 sequences.
 #[test]
@@ -120,7 +251,9 @@ fn random_commands_replay() {
                 takt_core::rng::draw_up_to(most, seed, sequence, drawn)
             };
             let again = || format!("TAKT_SEED={seed}, sequence {sequence}");
-            let room = Room::with(LOAD);
+            // Each third one is of a window table, which is reloaded.
+            let is_table = sequence % 3 == 2;
+            let room = Room::with(if is_table { TABLE } else { LOAD });
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
             let mut made = 0;
             for _ in 0..10 {
@@ -128,7 +261,21 @@ fn random_commands_replay() {
                 let term = ["period", "deadline", "runtime"][draw(2) as usize];
                 let terms = format!("{task}.{term}={}ms", 1 + draw(60));
                 let policy = ["edf", "fifo", "llf", "rr", "np-edf", "cbs", "dasa", "windows"][draw(7) as usize];
+                let importance = format!("{task}.importance={}", 1 + draw(3));
+                if is_table {
+                    let other = if draw(1) == 0 { TABLE.to_owned() } else { other_table() };
+                    let text = other.replace("budget: 2ms", &format!("budget: {}ms", 1 + draw(3)));
+                    // Some have a window of another length, and some a process that is not there.
+                    let text = match draw(5) {
+                        0 => text.replacen("5ms", "7ms", 1),
+                        1 => text.replace("name: right", "name: wrong"),
+                        _ => text,
+                    };
+                    fs::write(room.path("other.yaml"), text).expect("a file");
+                }
                 let command: &[&str] = match draw(5) {
+                    0..=3 if is_table => &["reload", "other.yaml"],
+                    4 if is_table => &["set", &importance],
                     0 | 1 => &["set", &terms],
                     2 => &["policy", policy],
                     3 => &["trigger", task],
@@ -346,6 +493,57 @@ fn processes_are_asked_to_end_before_they_are_killed() {
     });
 }
 
+/// The process of a task that leaves for good is asked to end, then killed. The run continues, whatever `on_exit` says, and its record replays.
+#[test]
+fn the_process_of_a_removed_task_ends() {
+    on_cpus(|| {
+        let looping = |trap: &str| format!("trap \"{trap}\" TERM; while :; do sleep 0.002; takt done; done");
+        // Each job of a shell starts two programs.
+        let task = |name: &str, more: &str, cmd: &str| {
+            format!("- {{name: {name}, period: 250ms, runtime: 40ms, {more}cmd: '{cmd}'}}\n")
+        };
+        let text = format!(
+            "policy: edf\ncpus: 0\ntasks:\n{}{}{}{}",
+            "- {name: stays, period: 20ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}\n",
+            task("polite", "on_exit: stop, ", &looping("echo bye > bye; exit 0")),
+            task("stubborn", "", &looping("echo no > no")),
+            task("back", "", &looping("exit 3")),
+        );
+        let room = Room::with(&text);
+        let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+        let met = |index: usize| status(&room).and_then(|status| status["tasks"][index]["met"].as_u64());
+        until("all run", || (1..4).all(|index| met(index) > Some(1)));
+        let known = status(&room).expect("a status");
+        let pid = |index: usize| known["tasks"][index]["pid"].as_u64().expect("a process");
+        let lives = |index: usize| PathBuf::from(format!("/proc/{}", pid(index))).exists();
+        ctl(&room, &["remove", "polite", "--end"]).expect(0);
+        until("it has ended", || !lives(1));
+        assert_eq!(room.text("bye"), "bye\n", "its handler has run");
+        let began = Instant::now();
+        ctl(&room, &["remove", "stubborn", "--end", "--grace", "500ms"]).expect(0);
+        until("it is killed", || !lives(2));
+        assert!(began.elapsed() >= Duration::from_millis(500) && room.text("no") == "no\n", "{:?}", began.elapsed());
+        // One that has left is still there, and may end later.
+        ctl(&room, &["remove", "back"]).expect(0);
+        until("it has left", || status(&room).is_some_and(|status| status["tasks"][3]["state"] == "gone"));
+        assert!(lives(3));
+        assert_eq!(ctl(&room, &["remove", "back", "--end"]).expect(0).stdout, "unchanged\n");
+        until("it has ended, too", || !lives(3));
+        for name in ["polite", "back"] {
+            assert!(ctl(&room, &["add", name]).expect(2).stderr.contains("has ended"), "{name}");
+            assert!(ctl(&room, &["remove", name, "--end"]).expect(2).stderr.contains("has left already"), "{name}");
+        }
+        let before = met(0);
+        until("the run continues", || met(0) > before);
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
+        room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
+        let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+        assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+    });
+}
+
 #[test]
 fn without_a_terminal_sighup_reads_the_file_again() {
     on_cpus(|| {
@@ -392,44 +590,76 @@ fn a_killed_run_leaves_no_socket() {
 #[test]
 fn a_run_that_is_changed_all_the_time_stays_as_it_is() {
     on_cpus(|| {
-        let room = Room::with(LOAD);
         let seconds: u64 = std::env::var("TAKT_SOAK").ok().map_or(3, |text| text.parse().expect("seconds"));
-        let length = format!("{}s", seconds + 60);
-        let args = ["run", "w.yaml", "--duration", &length, "--json"];
-        let running = Running::start(&mut command(&room, &args));
-        until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
-        let pid = running.pid();
-        let path = sockets(&room).remove(0);
-        let memory = || {
-            let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-            let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line").to_owned();
-            line.split_ascii_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
-        };
-        let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
-        let (began, mut changes, mut baseline) = (Instant::now(), 0u64, None);
-        while began.elapsed() < Duration::from_secs(seconds) {
+        changed_all_the_time(LOAD, seconds, |room, changes| {
             let terms = format!("left.period={}ms", 20 + changes % 20);
-            ctl(&room, &["set", &terms]).expect(0);
-            ctl(&room, &["policy", ["fifo", "edf", "llf", "rr"][changes as usize % 4]]).expect(0);
-            // A client that is killed in the middle of a command.
-            let cut = connect(&path);
-            let _ = (&cut).write_all(b"{\"takt_control\":1,\"command\":\"policy\",\"policy\":\"fifo\"}\n{\"tak");
-            drop(cut);
-            changes += 3;
-            if baseline.is_none() && began.elapsed() > Duration::from_secs(1) {
-                baseline = Some((memory(), descriptors()));
-            }
-            if seconds > 60 {
-                std::thread::sleep(Duration::from_millis(300));
-            }
-        }
-        let (memory_before, descriptors_before) = baseline.expect("it takes longer than that");
-        until("no connection is left", || descriptors() <= descriptors_before);
-        let grown = memory().saturating_sub(memory_before);
-        assert!(grown < 2048, "{changes} changes take {grown} KiB");
-        ctl(&room, &["stop"]).expect(0);
-        let run = running.wait().json();
-        assert_eq!(run["dropped_records"], 0);
-        println!("{changes} changes, {grown} KiB");
+            ctl(room, &["set", &terms]).expect(0);
+            ctl(room, &["policy", ["fifo", "edf", "llf", "rr"][changes as usize % 4]]).expect(0);
+            2
+        });
     });
+}
+
+/// As before, with window tables.
+#[test]
+fn a_run_whose_tables_are_reloaded_all_the_time_stays_as_it_is() {
+    on_cpus(|| {
+        let seconds: u64 = std::env::var("TAKT_SOAK").ok().map_or(3, |text| text.parse().expect("seconds"));
+        changed_all_the_time(TABLE, seconds, |room, changes| {
+            let tables = [TABLE.to_owned(), other_table(), TABLE.replacen("5ms", "8ms", 1)];
+            fs::write(room.path("other.yaml"), &tables[(changes as usize + 1) % 3]).expect("a file");
+            ctl(room, &["reload", "other.yaml"]).expect(0);
+            1
+        });
+    });
+}
+
+/// Memory, descriptors and the disk of a run with changes: these, and one of a client that is cut off. `change` returns how many it has made.
+fn changed_all_the_time(load: &str, seconds: u64, mut change: impl FnMut(&Room, u64) -> u64) {
+    const FILES: u64 = 3;
+    const SIZE: u64 = 64 << 10;
+    let room = Room::with(load);
+    let length = format!("{}s", seconds + 60);
+    let trace = ["--trace", "t.jsonl", "--trace-size", "64K", "--trace-files", "3"];
+    let args = [&["run", "w.yaml", "--duration", &length, "--json"][..], &trace].concat();
+    let running = Running::start(&mut command(&room, &args));
+    until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    let pid = running.pid();
+    let disk = || {
+        let files = fs::read_dir(room.path("")).expect("a room").flatten();
+        let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "jsonl"));
+        files.filter_map(|file| file.metadata().ok()).map(|known| known.len()).sum::<u64>()
+    };
+    let path = sockets(&room).remove(0);
+    let memory = || {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line").to_owned();
+        line.split_ascii_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
+    };
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let (began, mut changes, mut baseline, mut most) = (Instant::now(), 0u64, None, 0);
+    while began.elapsed() < Duration::from_secs(seconds) {
+        changes += change(&room, changes);
+        // A client that is killed in the middle of a command.
+        let cut = connect(&path);
+        let _ = (&cut).write_all(b"{\"takt_control\":1,\"command\":\"set\",\"task\":\"left\",\"terms\":[]}\n{\"tak");
+        drop(cut);
+        most = most.max(disk());
+        assert!(most <= FILES * SIZE, "{most} bytes of traces");
+        if baseline.is_none() && began.elapsed() > Duration::from_secs(1) {
+            baseline = Some((memory(), descriptors()));
+        }
+        if seconds > 60 {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+    let (memory_before, descriptors_before) = baseline.expect("it takes longer than that");
+    until("no connection is left", || descriptors() <= descriptors_before);
+    let grown = memory().saturating_sub(memory_before);
+    assert!(grown < 2048, "{changes} changes take {grown} KiB");
+    ctl(&room, &["stop"]).expect(0);
+    let run = running.wait().json();
+    assert_eq!(run["dropped_records"], 0);
+    assert!(room.path("t.1.jsonl").exists(), "the bound was tried");
+    println!("{changes} changes, {grown} KiB, at most {most} bytes of traces");
 }

@@ -1,6 +1,6 @@
 //! What a policy does while it handles an event or decides: timers, budgets, beginnings and ends of jobs, records.
 
-use crate::model::{PolicySpec, TaskId};
+use crate::model::{Arrival, PolicySpec, TaskId, WindowTable};
 use crate::policy::state::Phase;
 use crate::policy::{Budget, Context, Event};
 use crate::record::{JobId, Outcome, RecordKind};
@@ -53,6 +53,18 @@ impl Context<'_> {
         if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
             self.state.record(self.sink, RecordKind::Switch { domain: Some(domain as u16), to: to as u16 });
         }
+    }
+    /// Another window table holds from now on. `next` becomes the one before. O(tasks).
+    pub(crate) fn replace_table(&mut self, to: u16, next: &mut WindowTable) {
+        let system = &mut self.state.system;
+        core::mem::swap(&mut system.windows, &mut next.windows);
+        core::mem::swap(&mut system.be_start, &mut next.be_start);
+        let activated = system.tasks.iter_mut().zip(&mut next.budgets);
+        for (task, (budget, jitter)) in activated.filter(|(task, _)| task.arrival == Arrival::Activated) {
+            core::mem::swap(&mut task.budget, budget);
+            core::mem::swap(&mut task.jitter, jitter);
+        }
+        self.state.record(self.sink, RecordKind::Table { to });
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {

@@ -59,7 +59,7 @@ impl State {
             Input::Share { task, share, importance } => {
                 let described = &mut self.system.tasks[task.index()];
                 (described.share, described.importance) = (share, importance);
-                self.events.push(Event::Changed { task });
+                self.changed(task);
             }
             Input::Retime { task, period, deadline, runtime } => self.change_mode(task, period, deadline, runtime),
             Input::Enter { task } => self.enter(task),
@@ -72,7 +72,7 @@ impl State {
                     self.depart(task, Departure::Left, sink);
                 }
             }
-            Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. } => {
+            Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. } => {
                 unreachable!("the engine asks its policy about these")
             }
             Input::Abort { task } => {

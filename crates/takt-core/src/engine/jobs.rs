@@ -419,7 +419,7 @@ impl State {
         };
         self.alive += 1;
         self.plan(task, next);
-        self.events.push(Event::Changed { task });
+        self.changed(task);
     }
 
     /// The next job of a task that is now idle begins, if it has arrived, or if a late predecessor calls it in (`at`).

@@ -34,7 +34,7 @@ impl Engine {
     pub const TASK_STATE: usize = size_of::<TaskState>();
 
     /// Builds the engine and the system's policy, which `registry` holds. Later memory is allocated only where a policy or a setting
-    /// of it is changed ([`Input::Switch`], [`Input::Configure`], [`Engine::switch_policy`]).
+    /// of it is changed ([`Input::Switch`], [`Input::Table`], [`Input::Configure`], [`Engine::switch_policy`]).
     ///
     /// # Errors
     /// When the system breaks a rule of [`System::validate`], or the policy is not in the registry or cannot schedule the system.
@@ -102,6 +102,7 @@ impl Engine {
             room: n,
             generation: 0,
             domain_switches: 0,
+            terms_changes: 0,
             departed: None,
             round: 0,
             context_switches: 0,
@@ -190,6 +191,11 @@ impl Engine {
                     self.switch(domain, to, sink);
                     continue;
                 }
+                Input::Table { to } => {
+                    let state = &mut self.state;
+                    self.policy.table(to, &mut Context { state, sink });
+                    continue;
+                }
                 Input::Call { task, call } => {
                     self.call(task, call, sink);
                     continue;
@@ -238,7 +244,9 @@ impl Engine {
         state.replies.clear();
         state.recording = sink.wants_records();
         // Nobody decides by a setting, or by other terms, any more.
-        let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });
+        let passed = |i: &&Input| {
+            matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. })
+        };
         for input in inputs.iter().filter(|i| !passed(i)) {
             state.input(input, sink);
             // The policy learns of a budget that ends now, and must know by then which jobs are over.

@@ -2,9 +2,9 @@
 
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
-use crate::model::{Invalid, PolicySpec, Task, TaskId, Terms};
+use crate::model::{Invalid, PolicySpec, System, TABLES_MAX, Task, TaskId, Terms, WindowTable};
 use crate::policy::state::{State, TaskState};
-use crate::policy::{Build, Context, Policy};
+use crate::policy::{Build, Context, Policy, PreparedTable};
 use crate::record::{RecordKind, Sink};
 use crate::time::Time;
 use alloc::boxed::Box;
@@ -63,6 +63,14 @@ impl Engine {
         Ok(self.prepared(spec, Some(usize::from(domain)), policy))
     }
 
+    /// An engine of another system, with the policies that this one may be switched to. This allocates.
+    ///
+    /// # Errors
+    /// As [`Engine::with_registry`].
+    pub fn of_system(&self, system: System) -> Result<Engine, Invalid> {
+        Engine::with_registry(system, self.registry.clone())
+    }
+
     fn prepared(&self, spec: PolicySpec, domain: Option<usize>, policy: Box<dyn Policy>) -> Prepared {
         let State { generation, domain_switches, .. } = self.state;
         Prepared { spec, domain, policy, generation, domain_switches, task_set: None }
@@ -106,6 +114,43 @@ impl Engine {
                 alternatives.push(spec);
             }
         }
+    }
+
+    /// Adds a window table that may take over ([`System::tables`](crate::model::System::tables)), unless it is among them. Returns its
+    /// number. This allocates. O(tables).
+    ///
+    /// # Errors
+    /// When the table breaks a rule of [`System::check_table`](crate::model::System::check_table), or there are [`TABLES_MAX`] already.
+    pub fn add_table(&mut self, table: WindowTable) -> Result<u16, Invalid> {
+        let system = &mut self.state.system;
+        if let Some(known) = system.tables.iter().position(|other| *other == table) {
+            return Ok(known as u16);
+        }
+        if system.tables.len() == TABLES_MAX {
+            return Err(Invalid::Unsuitable("there are too many different window tables"));
+        }
+        system.check_table(&table)?;
+        system.tables.push(table);
+        Ok(system.tables.len() as u16 - 1)
+    }
+
+    /// Builds a window table of the system, where allocation is allowed. To be installed in this engine, or in one of the same system
+    /// whose tables need not be known ([`Engine::install_table`]).
+    ///
+    /// # Errors
+    /// When there is no such table, or it cannot replace the present one.
+    pub fn prepare_table(&self, to: u16) -> Result<PreparedTable, Invalid> {
+        self.policy.prepare_table(to, &self.state.system, &self.state.places)
+    }
+
+    /// This table takes over at the end of the major frame, as with [`Input::Table`](crate::engine::Input::Table), but without allocation. Returns a
+    /// table that was replaced earlier, or one that waited for the end of the frame and is superseded, to be dropped where deallocation
+    /// is allowed.
+    ///
+    /// # Errors
+    /// The prepared table is given back where the policy has no window table.
+    pub fn install_table(&mut self, prepared: PreparedTable) -> Result<Option<PreparedTable>, PreparedTable> {
+        self.policy.replace_table(prepared)
     }
 
     /// Whether the policy would grant these terms to a job of the task ([`Policy::admits`]).

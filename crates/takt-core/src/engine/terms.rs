@@ -47,6 +47,13 @@ impl Engine {
 }
 
 impl State {
+    /// The terms of a task have changed, or the task has returned.
+    #[inline(never)]
+    pub(super) fn changed(&mut self, task: TaskId) {
+        self.terms_changes = self.terms_changes.wrapping_add(1);
+        self.events.push(Event::Changed { task });
+    }
+
     fn agree(&mut self, task: TaskId, terms: &Terms) {
         let described = &mut self.system.tasks[task.index()];
         (described.runtime, described.reservation) = (terms.runtime, terms.reservation);
@@ -56,7 +63,7 @@ impl State {
         if run.pending == 0 {
             self.retime(task);
         } else {
-            self.events.push(Event::Changed { task });
+            self.changed(task);
         }
     }
 
@@ -83,7 +90,7 @@ impl State {
             run.declared = runtime.map(|r| Work::nominal(scaled(r, run.load)));
         }
         self.system.tasks[task.index()].runtime = runtime;
-        self.events.push(Event::Changed { task });
+        self.changed(task);
     }
 
     /// The terms of the next jobs of a task that events release, unless one of them is open or waits.
@@ -97,7 +104,7 @@ impl State {
         }
         (described.deadline, described.runtime) = (deadline, runtime);
         described.utility.get_or_insert(Utility::DEFAULT).set_height(utility);
-        self.events.push(Event::Changed { task });
+        self.changed(task);
     }
 
     /// Carries out a mode change at the end of a job or at a call, unless others wait that were released before it. The release
@@ -123,7 +130,7 @@ impl State {
                 self.reckon_anew(task, end);
             }
         }
-        self.events.push(Event::Changed { task });
+        self.changed(task);
     }
 
     /// Reckons the periods that have passed by Hartstone's rule anew, by the present period from the `end` of the last job's

@@ -31,6 +31,12 @@ impl Engine {
     pub fn agreed(&self, task: TaskId) -> Terms {
         self.state.agreed(task)
     }
+    /// How often the terms of a task in [`Engine::system`] have changed, or a task has returned. A mode change counts when it is asked for, and again
+    /// when its period and deadline hold. It wraps around.
+    #[must_use]
+    pub fn changes_of_terms(&self) -> u32 {
+        self.state.terms_changes
+    }
     /// The interned CPU sets.
     #[must_use]
     pub fn places(&self) -> &[CpuSet] {

@@ -44,6 +44,20 @@ pub struct Window {
     pub slices: Vec<Slice>,
 }
 
+/// The most window tables that a system may be switched to ([`System::tables`]).
+pub const TABLES_MAX: usize = 4096;
+
+/// Another window table for the partitions of a system ([`System::tables`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WindowTable {
+    /// The major frame.
+    pub windows: Vec<Window>,
+    /// Start rule of best-effort partitions.
+    pub be_start: BestEffortStart,
+    /// By task: the budget of a process and its jitter ([`Task::budget`]). Those of tasks with releases of their own are ignored.
+    pub budgets: Vec<(Option<Span>, Span)>,
+}
+
 /// When best-effort partitions of a window start.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum BestEffortStart {
@@ -158,6 +172,8 @@ pub struct System {
     pub policy: PolicySpec,
     /// Policies that it, or one of its domains, may be switched to ([`crate::engine::Input::Switch`]).
     pub alternatives: Vec<PolicySpec>,
+    /// Window tables that may take over from the present one ([`crate::engine::Input::Table`]).
+    pub tables: Vec<WindowTable>,
     /// Treatment of late jobs.
     pub late: Late,
     /// Treatment of releases that find the task busy.
@@ -216,6 +232,7 @@ impl System {
             domains: Vec::new(),
             policy,
             alternatives: Vec::new(),
+            tables: Vec::new(),
             late: Late::default(),
             backlog: Backlog::default(),
             resources: 0,
@@ -296,21 +313,7 @@ impl System {
             sure(!task.affinity.is_disjoint(&self.cpus), Invalid::Affinity(id))?;
         }
         self.sound_servers()?;
-        for (i, window) in self.windows.iter().enumerate() {
-            sure(window.length > Span::ZERO, Invalid::Window(i))?;
-            let mut taken = CpuSet::EMPTY;
-            let mut used: Vec<PartitionId> = Vec::new();
-            for slice in &window.slices {
-                let inside = !slice.cpus.is_empty() && slice.cpus.is_subset(&self.cpus);
-                sure(inside && slice.cpus.is_disjoint(&taken), Invalid::Slices(i))?;
-                taken = taken.union(&slice.cpus);
-                for partition in [slice.sc, slice.be].into_iter().flatten() {
-                    let exists = partition.index() < self.partitions.len();
-                    sure(exists && !used.contains(&partition), Invalid::Slices(i))?;
-                    used.push(partition);
-                }
-            }
-        }
+        self.check_windows(&self.windows)?;
         let timing = self.timing.tick >= Span::ZERO && self.timing.resolution >= Span::ZERO;
         let timing = timing && self.timing.lateness >= Span::ZERO;
         sure(timing, Invalid::Timing)?;
@@ -334,6 +337,56 @@ impl System {
         for partition in &self.partitions {
             let known = partition.tasks.iter().all(|t| t.index() < self.tasks.len());
             sure(known, Invalid::Partition)?;
+        }
+        Ok(())
+    }
+
+    fn check_windows(&self, windows: &[Window]) -> Result<(), Invalid> {
+        for (i, window) in windows.iter().enumerate() {
+            if window.length <= Span::ZERO {
+                return Err(Invalid::Window(i));
+            }
+            let mut taken = CpuSet::EMPTY;
+            let mut used: Vec<PartitionId> = Vec::new();
+            for slice in &window.slices {
+                let inside = !slice.cpus.is_empty() && slice.cpus.is_subset(&self.cpus);
+                if !inside || !slice.cpus.is_disjoint(&taken) {
+                    return Err(Invalid::Slices(i));
+                }
+                taken = taken.union(&slice.cpus);
+                for partition in [slice.sc, slice.be].into_iter().flatten() {
+                    let exists = partition.index() < self.partitions.len();
+                    if !exists || used.contains(&partition) {
+                        return Err(Invalid::Slices(i));
+                    }
+                    used.push(partition);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks another window table for this system ([`System::tables`]).
+    ///
+    /// # Errors
+    /// The first rule that is broken. The policy of window tables has more of them.
+    pub fn check_table(&self, table: &WindowTable) -> Result<(), Invalid> {
+        if table.windows.is_empty() || table.budgets.len() != self.tasks.len() {
+            return Err(Invalid::Unsuitable("a window table has windows, and a budget for each process"));
+        }
+        self.check_windows(&table.windows)?;
+        for (i, (task, (budget, jitter))) in self.tasks.iter().zip(&table.budgets).enumerate() {
+            let id = TaskId(i as u32);
+            if task.arrival != Arrival::Activated {
+                continue;
+            }
+            let budget = budget.ok_or(Invalid::Needs(id, "budget"))?;
+            if budget <= Span::ZERO || *jitter < Span::ZERO {
+                return Err(Invalid::Length(id));
+            }
+            if *jitter > budget * 2 {
+                return Err(Invalid::Jitter(id));
+            }
         }
         Ok(())
     }

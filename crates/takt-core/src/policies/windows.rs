@@ -5,32 +5,17 @@
 
 use crate::cpus::CpuSet;
 use crate::model::{
-    Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, PartitionId, Profile, Scope, System, TaskId, Terms,
+    self, Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, Profile, Scope, System, TaskId, Terms,
 };
-use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy};
+use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy, PreparedTable, Table};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// A [`Place`] is a number of 16 bits, of which the last one stays free: whoever counts places must not wrap around.
 const MOST_PLACES: usize = u16::MAX as usize;
-
-struct Window {
-    length: Span,
-    slices: Vec<Slice>,
-}
-
-struct Slice {
-    /// The whole CPU set, for a `fifo` partition.
-    place: Place,
-    /// Its CPUs one by one, for a guest policy.
-    lent: Vec<Place>,
-    sc: Option<usize>,
-    be: Option<usize>,
-}
 
 /// A partition and what has become of it in the current window.
 struct Partition {
@@ -55,17 +40,16 @@ impl Partition {
 }
 
 struct Windows {
-    windows: Vec<Window>,
+    table: Table,
+    /// The table that takes over at the end of the major frame, or the one that it has replaced.
+    other: Option<PreparedTable>,
     partitions: Vec<Partition>,
     partition_of: Vec<Option<usize>>,
-    be_start: BestEffortStart,
     timer: u16,
     timers: u16,
     current: usize,
     frame: u64,
     end: Time,
-    /// Scratch: whether the safety-critical side of each slice still has something to run.
-    busy: Vec<bool>,
 }
 
 impl Windows {
@@ -78,25 +62,10 @@ impl Windows {
         if places.len() > MOST_PLACES {
             return Err(Invalid::Unsuitable("the CPUs and the slices are more than 65535 different sets of CPUs"));
         }
-        let place_of: BTreeMap<CpuSet, Place> = places.into_iter().zip((0..).map(Place)).collect();
-        let singles: Vec<usize> = system.cpus.iter().collect();
-        let lent = |cpus: &CpuSet| {
-            (0..singles.len()).filter(|&i| cpus.contains(singles[i])).map(|i| Place(i as u16)).collect::<Vec<_>>()
-        };
-        let windows = system.windows.iter().map(|w| Window {
-            length: w.length,
-            slices: (w.slices.iter())
-                .map(|s| Slice {
-                    place: place_of[&s.cpus],
-                    lent: lent(&s.cpus),
-                    sc: s.sc.map(PartitionId::index),
-                    be: s.be.map(PartitionId::index),
-                })
-                .collect(),
-        });
+        let table = Table::new(&system.windows, system.be_start, system.cpus, &places)?;
         let mut partition_of = vec![None; system.tasks.len()];
         let mut partitions = Vec::with_capacity(system.partitions.len());
-        let reach = reach(system);
+        let reach = reach(&system.windows, system.partitions.len());
         let mut timers = 1;
         for (index, partition) in system.partitions.iter().enumerate() {
             for &task in &partition.tasks {
@@ -133,7 +102,7 @@ impl Windows {
                             "a partition needs a policy for jobs, and this one is a table",
                         ));
                     }
-                    let places = lent(&reach[index]);
+                    let places = crate::policy::lent(&reach[index], system.cpus);
                     let guest = Build { tasks: &partition.tasks, places: &places, spec, first_timer, ..*build };
                     Some(guest.policy()?)
                 }
@@ -143,16 +112,15 @@ impl Windows {
             partitions.push(Partition { tasks, guest, first_timer, cursor: 0, served: 0 });
         }
         Ok(Windows {
-            windows: windows.collect(),
+            table,
+            other: None,
             partitions,
             partition_of,
-            be_start: system.be_start,
             timer: build.first_timer,
             timers,
             current: 0,
             frame: 0,
             end: Time::ZERO,
-            busy: Vec::with_capacity(system.windows.iter().map(|w| w.slices.len()).max().unwrap_or(0)),
         })
     }
 
@@ -160,8 +128,8 @@ impl Windows {
     fn open(&mut self, cx: &mut Context<'_>) {
         cx.window(self.current as u32, self.frame);
         cx.set_border(self.timer, self.end);
-        let Windows { windows, partitions, current, end, .. } = self;
-        for slice in &windows[*current].slices {
+        let Windows { table, partitions, current, end, .. } = self;
+        for slice in &table.windows[*current].slices {
             for partition in [slice.sc, slice.be].into_iter().flatten() {
                 partitions[partition].served = 0;
             }
@@ -188,7 +156,7 @@ impl Windows {
 
     /// Closes the current window: safety-critical activations that are not over are overruns.
     fn close(&mut self, cx: &mut Context<'_>) {
-        for slice in &self.windows[self.current].slices {
+        for slice in &self.table.windows[self.current].slices {
             let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.guest.is_none()) else { continue };
             for &task in &sc.tasks {
                 if cx.job(task).is_some() {
@@ -204,11 +172,12 @@ impl Windows {
         let mut lost = 0;
         loop {
             self.current += 1;
-            if self.current == self.windows.len() {
+            if self.current == self.table.windows.len() {
                 self.current = 0;
                 self.frame += 1;
+                self.take_over(cx);
             }
-            self.end += self.windows[self.current].length;
+            self.end += self.table.windows[self.current].length;
             if self.end > cx.now() {
                 break;
             }
@@ -218,6 +187,15 @@ impl Windows {
             cx.windows_lost(lost);
         }
         self.open(cx);
+    }
+
+    /// At the end of a major frame: the table that waits takes over.
+    fn take_over(&mut self, cx: &mut Context<'_>) {
+        if let Some(PreparedTable(next)) = self.other.as_mut().filter(|next| next.0.waits) {
+            next.waits = false;
+            core::mem::swap(&mut self.table, &mut next.table);
+            cx.replace_table(next.to, &mut next.described);
+        }
     }
 
     /// Moves a `fifo` partition past tasks that have nothing to run, and says whose turn it is.
@@ -251,7 +229,7 @@ impl Windows {
         cx: &mut Context<'_>,
         decision: &mut Decision,
     ) -> bool {
-        let slice = &self.windows[slice.0].slices[slice.1];
+        let slice = &self.table.windows[slice.0].slices[slice.1];
         let partition = &mut self.partitions[partition];
         if let Some(guest) = &mut partition.guest {
             let before = decision.assignments().len();
@@ -275,9 +253,9 @@ impl Windows {
 }
 
 /// By partition all CPUs that it is ever lent. O(partitions + slices).
-fn reach(system: &System) -> Vec<CpuSet> {
-    let mut reach = vec![CpuSet::EMPTY; system.partitions.len()];
-    for slice in system.windows.iter().flat_map(|w| &w.slices) {
+fn reach(windows: &[model::Window], partitions: usize) -> Vec<CpuSet> {
+    let mut reach = vec![CpuSet::EMPTY; partitions];
+    for slice in windows.iter().flat_map(|w| &w.slices) {
         for partition in [slice.sc, slice.be].into_iter().flatten() {
             let all = &mut reach[partition.index()];
             *all = all.union(&slice.cpus);
@@ -293,16 +271,17 @@ impl Policy for Windows {
                 guest.start(cx);
             }
         }
-        let frame = self.windows.iter().fold(Span::ZERO, |sum, w| sum + w.length);
+        let windows = &self.table.windows;
+        let frame = windows.iter().fold(Span::ZERO, |sum, w| sum + w.length);
         self.frame = (cx.now().ns() / frame.ns()) as u64;
         self.current = 0;
-        self.end = Time::ZERO + frame * self.frame as i64 + self.windows[0].length;
+        self.end = Time::ZERO + frame * self.frame as i64 + windows[0].length;
         while self.end <= cx.now() {
             self.current += 1;
-            self.end += self.windows[self.current].length;
+            self.end += windows[self.current].length;
         }
         // A driver that comes late to the very start has lost windows, too.
-        let lost = self.frame * self.windows.len() as u64 + self.current as u64;
+        let lost = self.frame * windows.len() as u64 + self.current as u64;
         if lost > 0 {
             cx.windows_lost(lost);
         }
@@ -343,17 +322,18 @@ impl Policy for Windows {
 
     fn decide(&mut self, _: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let window = self.current;
-        let slices = self.windows[window].slices.len();
-        self.busy.clear();
+        let slices = self.table.windows[window].slices.len();
+        self.table.busy.clear();
         for slice in 0..slices {
-            let sc = self.windows[window].slices[slice].sc;
+            let sc = self.table.windows[window].slices[slice].sc;
             let busy = sc.is_some_and(|sc| self.run(sc, (window, slice), false, cx, decision));
-            self.busy.push(busy);
+            self.table.busy.push(busy);
         }
-        let all_done = !self.busy.contains(&true);
+        let all_done = !self.table.busy.contains(&true);
         for slice in 0..slices {
-            let Some(be) = self.windows[window].slices[slice].be else { continue };
-            if all_done || (self.be_start == BestEffortStart::SliceDone && !self.busy[slice]) {
+            let Some(be) = self.table.windows[window].slices[slice].be else { continue };
+            let slice_done = self.table.be_start == BestEffortStart::SliceDone && !self.table.busy[slice];
+            if all_done || slice_done {
                 self.run(be, (window, slice), true, cx, decision);
             }
         }
@@ -370,6 +350,31 @@ impl Policy for Windows {
     fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
         let partition = self.partition_of[task.index()].map(|p| &self.partitions[p]);
         partition.and_then(|p| p.guest.as_ref()).is_none_or(|guest| guest.admits(task, terms, cx))
+    }
+
+    fn prepare_table(&self, to: u16, system: &System, places: &[CpuSet]) -> Result<PreparedTable, Invalid> {
+        let described = system.tables.get(usize::from(to)).ok_or(Invalid::Unsuitable("there is no such table"))?;
+        system.check_table(described)?;
+        let (before, after) =
+            (reach(&system.windows, self.partitions.len()), reach(&described.windows, self.partitions.len()));
+        let moved = |((partition, before), after): ((&Partition, &CpuSet), &CpuSet)| {
+            partition.guest.is_some() && before != after
+        };
+        if self.partitions.iter().zip(&before).zip(&after).any(moved) {
+            return Err(Invalid::Unsuitable("a partition with a policy of its own keeps its CPUs"));
+        }
+        let table = Table::new(&described.windows, described.be_start, system.cpus, places)?;
+        Ok(PreparedTable::new(to, table, described.clone()))
+    }
+
+    fn replace_table(&mut self, next: PreparedTable) -> Result<Option<PreparedTable>, PreparedTable> {
+        Ok(self.other.replace(next))
+    }
+
+    fn table(&mut self, to: u16, cx: &mut Context<'_>) {
+        if let Ok(next) = self.prepare_table(to, cx.system(), cx.places()) {
+            self.other = Some(next);
+        }
     }
 }
 
@@ -397,6 +402,10 @@ process and its remaining budget. Each process has at most one activation per wi
 
 The jobs of a partition with a `policy:` are scheduled by that policy inside its slices. On the SC side, the BE side runs
 whenever the partition has no ready job.
+
+Another table can take over while the system runs, at the end of a major frame: its windows, the partitions in them and the
+budgets of processes may differ. The new frame begins where the old one ends, so no window is missed and none is doubled. A
+best-effort process that was cut off continues with its remaining budget in the new table.
 
 **When.** Isolation in time matters more than the last percent of the CPU, and the schedule must be known beforehand.
 

@@ -1,6 +1,7 @@
 //! What a policy sees of the engine. What it does there is in `engine::acts`.
 
 use super::state::{Job, Phase, State};
+use crate::cpus::CpuSet;
 use crate::model::{Locking, ResourceId, System, Task, TaskId, Terms};
 use crate::record::{JobId, Place, Sink};
 use crate::time::{Span, Time};
@@ -57,6 +58,10 @@ impl Context<'_> {
     #[must_use]
     pub fn system(&self) -> &System {
         &self.state.system
+    }
+    /// The interned CPU sets.
+    pub(crate) fn places(&self) -> &[CpuSet] {
+        &self.state.places
     }
     /// A task as it was described.
     #[must_use]

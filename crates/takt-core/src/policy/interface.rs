@@ -3,6 +3,8 @@
 use super::context::Context;
 use super::decision::Decision;
 use super::event::Event;
+use super::table::PreparedTable;
+use crate::cpus::CpuSet;
 use crate::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -85,5 +87,29 @@ pub trait Policy: Send {
     ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
         let _ = (domain, cx);
         Err(with.1)
+    }
+
+    /// Builds a window table of this system ([`crate::model::System::tables`]) for [`Policy::replace_table`]. `places` are those of the
+    /// engine. This may allocate.
+    ///
+    /// # Errors
+    /// When there is no such table, it cannot replace the present one, or this policy has no tables.
+    fn prepare_table(&self, to: u16, system: &System, places: &[CpuSet]) -> Result<PreparedTable, Invalid> {
+        let _ = (to, system, places);
+        Err(Invalid::Unsuitable("this policy has no window table"))
+    }
+
+    /// This table takes over at the end of the major frame. Returns a table that it supersedes, or that was replaced before. Allocates
+    /// nothing.
+    ///
+    /// # Errors
+    /// Returns `next` where this policy has no tables.
+    fn replace_table(&mut self, next: PreparedTable) -> Result<Option<PreparedTable>, PreparedTable> {
+        Err(next)
+    }
+
+    /// As both in one, for an input of the engine ([`crate::engine::Input::Table`]). A table that cannot take over changes nothing.
+    fn table(&mut self, to: u16, cx: &mut Context<'_>) {
+        let _ = (to, cx);
     }
 }

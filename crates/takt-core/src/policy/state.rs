@@ -357,6 +357,8 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     /// How often a domain has received another policy.
     pub(crate) domain_switches: u64,
+    /// How often the terms of a task in its description have changed.
+    pub(crate) terms_changes: u32,
     /// What tasks were counted whose numbers others have now.
     pub(crate) departed: Option<Counts>,
     pub(crate) now: Time,

@@ -8,9 +8,10 @@ use super::{Faults, Machine};
 use crate::control::{Answer, Command, Control, Done, NewTerms, Refusal, Target};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use takt_core::engine::Input;
-use takt_core::model::{Arrival, PolicySpec, Program, Scope, System};
-use takt_core::record::Record;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Arrival, PolicySpec, Program, Scope, System, Window};
+use takt_core::record::{Record, RecordKind};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -65,7 +66,7 @@ fn drawn(draw: &mut Draw) -> String {
             let late = draw.of(&["continue", "abort"]);
             format!("policy: edf\ncpus: 0\nlate: {late}\ntasks:\n{a}{b}{c}{d}")
         }
-        _ => "windows: [{length: 5ms, cpu: 0, sc_partition: A}, {length: 4ms, cpu: 0, sc_partition: B}]\n\
+        _ => "windows: [{length: 5ms, cpu: 0, sc_partition: A}, {length: 4ms, slices: [{cpu: 0, sc_partition: B, be_partition: A}]}]\n\
               partitions: [{name: A, processes: [{name: a, cmd: a, budget: 3ms, runtime: 2ms}]}, \
               {name: B, processes: [{name: b, cmd: b, budget: 3ms, runtime: 2ms}]}]\n"
             .to_owned(),
@@ -74,6 +75,27 @@ fn drawn(draw: &mut Draw) -> String {
 
 fn spec(name: &str) -> PolicySpec {
     takt_workload::registry().spec(name).expect("it is in the registry")
+}
+
+/// Another window table: other lengths, windows and budgets, or once in a while one that cannot take over.
+fn alter_table(draw: &mut Draw, target: &mut System) {
+    let windows = (1 + draw.up_to(3)).max(2);
+    target.windows = (0..windows)
+        .map(|index| {
+            let mut window = target.windows[(index as usize + draw.up_to(1) as usize) % target.windows.len()].clone();
+            window.length = Span::from_us(1500 + 500 * draw.up_to(8) as i64);
+            window
+        })
+        .collect();
+    for task in &mut target.tasks {
+        task.budget = Some(Span::from_us(500 + draw.up_to(3000) as i64));
+    }
+    match draw.up_to(9) {
+        0 => target.windows[0].slices[0].cpus = CpuSet::single(1),
+        1 => target.partitions.swap(0, 1),
+        2 => target.tasks[0].runtime = Some(Span::from_us(1)),
+        _ => {}
+    }
 }
 
 fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String]) -> Command {
@@ -101,7 +123,8 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
         "sporadic-server",
         "windows",
     ];
-    match draw.up_to(8) {
+    let kind = if !system.windows.is_empty() && draw.up_to(1) == 0 { 8 } else { draw.up_to(8) };
+    match kind {
         0..=2 => {
             let mut terms = NewTerms { period: span(draw), deadline: span(draw), ..NewTerms::default() };
             terms.runtime = span(draw).filter(|_| draw.up_to(2) == 0).map(|runtime| Span::from_ns(runtime.ns() / 8));
@@ -118,7 +141,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
             };
             Command::Policy { domain, to: spec(draw.of(&policies)) }
         }
-        5 => Command::Remove(task),
+        5 => Command::Remove { task, end: (draw.up_to(4) == 0).then_some(Span::from_ms(20)) },
         6 => Command::Add(task),
         7 => Command::Trigger(task),
         _ => {
@@ -131,6 +154,9 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                     task.deadline = Some(*period);
                 }
                 task.priority += u32::from(draw.up_to(40) == 0);
+            }
+            if !target.windows.is_empty() && draw.up_to(3) > 0 {
+                alter_table(draw, &mut target);
             }
             if target.domains.is_empty() && target.windows.is_empty() && draw.up_to(1) == 0 {
                 target.policy = PolicySpec { placement: target.policy.placement, ..spec(draw.of(&policies)) };
@@ -164,7 +190,7 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
     let text = drawn(&mut draw);
     let workload = load(Source { name: "changes.yaml".into(), text: text.clone() });
     let length = Span::from_ms(150);
-    let (system, plan, programs) = plan(&workload, length);
+    let (system, plan, _) = plan(&workload, length);
     let names: Vec<String> = plan.processes.iter().map(|process| process.name.clone()).collect();
     let commands = 1 + draw.up_to(7);
     let mut list: Vec<(Time, Command)> = (0..commands)
@@ -175,13 +201,20 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
         })
         .collect();
     list.sort_by_key(|(at, _)| *at);
+    controlled(text, length, list, faults.then_some(seed))
+}
+
+/// Runs a workload with commands, in this order, on a machine with the faults of a seed or without.
+fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Option<u64>) -> Option<Case> {
+    let workload = load(Source { name: "changes.yaml".into(), text: text.clone() });
+    let (system, plan, programs) = plan(&workload, length);
     let [mut first, mut mirror] = [(); 2].map(|()| engine(system.clone()));
     first.add_alternatives(offered(&system));
     mirror.add_alternatives(offered(&system));
     let (control, handle) = Control::new(mirror, workload.domains.clone(), false).expect("a descriptor");
     let answers = Arc::new(Mutex::new((0, Vec::new())));
     let orders = Commands { control, handle, list: list.into(), answers: answers.clone() };
-    let faults = if faults { drive::faults(&plan, seed) } else { Faults::none() };
+    let faults = faults.map_or_else(Faults::none, |seed| drive::faults(&plan, seed));
     let mut machine = Machine::new(plan.clone(), faults);
     let ran = drive::run_controlled(first, &plan, &programs, &mut machine, Some(orders)).ok()?;
     let (commands, answers) = std::mem::take(&mut *answers.lock().expect("no test has failed"));
@@ -199,7 +232,18 @@ fn is_change(input: &Input) -> bool {
             | Input::Leave { .. }
             | Input::Release { .. }
             | Input::Switch { .. }
+            | Input::Table { .. }
     )
+}
+
+/// An engine that knows the policies and the window tables of the run.
+fn knowing(system: System, ran: &Ran) -> Engine {
+    let mut engine = engine(system.clone());
+    engine.add_alternatives(offered(&system));
+    for table in &ran.tables {
+        engine.add_table(table.clone()).expect("the run has it");
+    }
+    engine
 }
 
 fn again(seed: u64, name: &str) -> String {
@@ -222,6 +266,7 @@ fn same(ran: &[Record], other: &[Record], again: impl Fn() -> String) {
 #[test]
 fn a_changed_run_is_the_simulation_with_the_same_changes() {
     let (mut made, mut refused, mut kinds, mut switched) = (0, 0, BTreeSet::new(), 0);
+    let (mut tables, mut taken) = (0, 0);
     for seed in seeds(1000) {
         let again = again(seed, "a_changed_run");
         let case = std::panic::catch_unwind(|| run(seed, false)).unwrap_or_else(|_| panic!("{again}"));
@@ -231,7 +276,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         let mut instants = BTreeSet::new();
         for answer in &answers {
             match answer {
-                Ok(Done::Changed(at)) => {
+                Ok(Done::Changed(at) | Done::Table { at, .. }) => {
                     instants.insert(*at);
                     made += 1;
                 }
@@ -252,19 +297,20 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         let changes: Vec<(Time, Input)> = changes.filter(|(_, input)| is_change(input)).collect();
         // One that was refused has left no input, and one that was made has.
         assert_eq!(changes.iter().map(|(at, _)| *at).collect::<BTreeSet<_>>(), instants, "{again}\n{text}");
+        tables += changes.iter().filter(|(_, input)| matches!(input, Input::Table { .. })).count();
+        taken += ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. })).count();
+        each_window_once(&ran, &system, || format!("{again}\n{text}"));
         switched += changes.iter().filter(|(_, input)| matches!(input, Input::Switch { .. })).count();
         // A replay of the recorded steps.
         let mut replayed = Records::default();
-        let mut other = engine(system.clone());
-        other.add_alternatives(offered(&system));
+        let mut other = knowing(system.clone(), &ran);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
         takt_sim::replay(&mut other, &steps.collect::<Vec<_>>(), &mut replayed);
         same(&ran.records, &replayed.0, || format!("the replay; {again}\n{text}\n{changes:#?}"));
         // A simulation of the workload with these changes.
         let mut simulated = system.clone();
         simulated.tasks.iter_mut().zip(&programs).for_each(|(task, program)| task.program = program.clone());
-        let mut other = engine(simulated);
-        other.add_alternatives(offered(&system));
+        let mut other = knowing(simulated, &ran);
         let mut records = Records::default();
         let scenario = Scenario { changes: changes.clone(), ..Scenario::default() };
         takt_sim::simulate(&mut other, &scenario, length, &mut records, |_| {});
@@ -276,9 +322,73 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         }
         same(&ran.records, &records.0, || format!("the simulation; {again}\n{text}\n{changes:#?}"));
     }
-    println!("{made} changes, of which {switched} policies, {refused} refused: {kinds:?}");
+    println!(
+        "{made} changes, of which {switched} policies and {tables} window tables ({taken} taken over), {refused} refused: {kinds:?}"
+    );
     let all = seeds(1000).count() > 1;
     assert!(!all || made > 1000 && switched > 150 && refused > 500 && kinds.len() >= 3, "{made} {switched} {refused}");
+    assert!(!all || tables > 150 && taken > 140 && taken <= tables, "{tables} {taken}");
+}
+
+/// Windows follow each other without a gap, each as long as its table says, and tables take over at the ends of frames only.
+fn each_window_once(ran: &Ran, system: &System, again: impl Fn() -> String) {
+    let lengths = |windows: &[Window]| windows.iter().map(|window| window.length).collect::<Vec<_>>();
+    let mut table = lengths(&system.windows);
+    let (mut due, mut next, mut taken) = (Time::ZERO, (0, 0), false);
+    for record in &ran.records {
+        match record.kind {
+            RecordKind::Table { to } => {
+                assert!(next.0 == 0 && record.at == due, "table {to} in a frame; {}", again());
+                table = lengths(&ran.tables[usize::from(to)].windows);
+                taken = true;
+            }
+            RecordKind::Window { window, frame } => {
+                assert_eq!((record.at, window as usize, frame), (due, next.0, next.1), "{taken}; {}", again());
+                due += table[next.0];
+                next = if next.0 + 1 == table.len() { (0, next.1 + 1) } else { (next.0 + 1, next.1) };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Terms that fit only together are admitted together, and terms that fit only one by one are refused.
+#[test]
+fn a_reload_is_admitted_as_a_whole() {
+    let text = |[first, second]: [(i64, i64); 2], policy: &str| {
+        let task = |name, (period, runtime)| {
+            format!("- {{name: {name}, cmd: x, period: {period}ms, runtime: {runtime}ms, utility: 1}}\n")
+        };
+        format!("policy: {policy}\ncpus: 0\ntasks:\n{}{}", task("a", first), task("b", second))
+    };
+    let begin = text([(10, 5), (10, 4)], "cbs");
+    let reload = |text: &str| {
+        let target = load(Source { name: "target.yaml".into(), text: text.into() });
+        let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
+        Command::Reload(Box::new(Target { system: target.system, tasks, domains: Vec::new(), fixed: Vec::new() }))
+    };
+    let at = Time::from_ns(33_000_001);
+    for (target, admitted) in [
+        // The second task needs the CPU time that the first one returns.
+        (text([(20, 5), (6, 4)], "cbs"), true),
+        (text([(40, 30), (40, 8)], "cbs"), true),
+        // Each fits beside the present other one.
+        (text([(9, 5), (8, 4)], "cbs"), false),
+        // The policy of the target has no such promise.
+        (text([(9, 5), (8, 4)], "edf"), true),
+        (text([(10, 5), (10, 4)], "grub"), true),
+    ] {
+        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload(&target))], None).expect("no faults");
+        match &case.answers[..] {
+            [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
+            [Err(Refusal::NotAdmitted(why))] => {
+                assert!(!admitted && why.contains("does not admit task"), "{target}: {why}");
+                let inputs = case.ran.steps.iter().flat_map(|(_, inputs)| inputs);
+                assert!(!inputs.into_iter().any(is_change), "nothing has changed");
+            }
+            other => panic!("{target}: {other:?}"),
+        }
+    }
 }
 
 /// Processes that fail, late supervisors and refused acts in between: the recorded inputs are still the run.
@@ -290,10 +400,9 @@ fn a_changed_run_with_faults_replays() {
         let case = std::panic::catch_unwind(|| run(seed, true)).unwrap_or_else(|_| panic!("{again}"));
         let Some(Case { text, system, ran, answers, commands, .. }) = case else { continue };
         assert_eq!(answers.len(), commands, "each command is answered once; {again}\n{text}");
-        made += answers.iter().filter(|answer| matches!(answer, Ok(Done::Changed(_)))).count();
+        made += answers.iter().filter(|answer| matches!(answer, Ok(Done::Changed(_) | Done::Table { .. }))).count();
         let mut replayed = Records::default();
-        let mut other = engine(system.clone());
-        other.add_alternatives(offered(&system));
+        let mut other = knowing(system.clone(), &ran);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
         takt_sim::replay(&mut other, &steps.collect::<Vec<_>>(), &mut replayed);
         same(&ran.records, &replayed.0, || format!("the replay; {again}\n{text}"));

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Completion, Execution, Program, TaskId, scaled};
+use takt_core::model::{Completion, Execution, Program, TaskId, WindowTable, scaled};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -30,6 +30,8 @@ const ROUND: Span = Span::from_ms(47);
 pub(crate) struct Ran {
     pub(crate) records: Vec<Record>,
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
+    /// The window tables that may take over.
+    pub(crate) tables: Vec<WindowTable>,
     /// The jobs that a reaction would follow.
     pub(crate) found: Vec<Found>,
     /// The job by which the run is to end, if its report found no room.
@@ -44,9 +46,14 @@ pub(crate) struct Ran {
 struct Notes {
     records: Vec<Record>,
     steps: Vec<(Time, Vec<Input>)>,
+    tables: Vec<WindowTable>,
 }
 
 impl Observer for Notes {
+    fn table(&mut self, table: &WindowTable) -> io::Result<()> {
+        self.tables.push(table.clone());
+        Ok(())
+    }
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.records.push(record.record);
         Ok(())
@@ -185,7 +192,8 @@ fn drive(
     });
     let refusals = machine.world().refusals;
     drop(lives);
-    Ok(Ran { records: notes.records, steps: notes.steps, found, ends_by, outcome, refusals, replaced, ended })
+    let Notes { records, steps, tables } = notes;
+    Ok(Ran { records, steps, tables, found, ends_by, outcome, refusals, replaced, ended })
 }
 
 /// The commands that have not been sent.
@@ -259,6 +267,9 @@ impl Turns<'_, '_> {
         self.orders.send(now, self.start);
         let elapsed = (now - self.start).or_zero();
         self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
+        for (task, grace) in self.observer.left() {
+            self.lives.end(task, grace);
+        }
         self.messages |= self.lives.send(self.inbox);
         self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
     }

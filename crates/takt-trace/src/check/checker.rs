@@ -96,6 +96,8 @@ pub(super) struct Checker<'a> {
     /// The present window: index, absolute number, its instant.
     pub(super) window: Option<(u32, u64, Time)>,
     pub(super) lost: u64,
+    /// Another window table has taken over, which the trace does not describe.
+    pub(super) replaced: bool,
     /// The tasks that ran when the window changed have not been checked against it yet.
     pub(super) unsettled: bool,
     /// Per partition: the window in which it last started a task, and that task's position.
@@ -123,6 +125,7 @@ impl<'a> Checker<'a> {
             at: Time::ZERO,
             window: None,
             lost: 0,
+            replaced: false,
             unsettled: false,
             fifo: Vec::new(),
             owners: HashMap::new(),
@@ -148,6 +151,10 @@ impl<'a> Checker<'a> {
         match what {
             RecordKind::Window { window, frame } => self.begin_window(window, frame),
             RecordKind::WindowsLost { count } => self.lost += count,
+            RecordKind::Table { .. } => {
+                self.settle_window();
+                (self.replaced, self.window, self.lost) = (true, None, 0);
+            }
             RecordKind::Release { task, job, .. } => self.release(task, job),
             RecordKind::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
@@ -281,6 +288,9 @@ impl<'a> Checker<'a> {
             if !set.is_subset(&system.cpus) || set.is_disjoint(&system.tasks[task.index()].affinity) {
                 self.find(task, "affinity", format!("job {job} starts on {set}, where it may not run"));
             }
+            return;
+        }
+        if self.replaced {
             return;
         }
         let (Some((window, number, _)), Some((partition, position))) = (self.window, self.partition_of[task.index()])
@@ -442,6 +452,7 @@ impl<'a> Checker<'a> {
 
     fn lengths(&self) -> Vec<Span> {
         match self.system {
+            _ if self.replaced => Vec::new(),
             Some(system) if !system.windows.is_empty() => system.windows.iter().map(|w| w.length).collect(),
             _ => self.trace.header.window_lengths.clone(),
         }

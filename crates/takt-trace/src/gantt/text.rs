@@ -31,7 +31,7 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 const COLORS: [u8; 7] = [33, 214, 36, 117, 175, 227, 247];
 const RED: u8 = 160;
 const LABEL_MOST: usize = 28;
-/// More switches of policies than this are only counted, and more calls.
+/// More switches of policies than this are only counted, and more calls and changes from outside.
 const SWITCHES_MOST: usize = 20;
 
 /// Eighths of a column, for the part of it in which a CPU or task runs.
@@ -214,6 +214,14 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     if more > 0 {
         let switches = if more == 1 { "switch" } else { "switches" };
         writeln!(out, "{more} more {switches} of policies").expect("a string takes all");
+    }
+    let changes = || trace.changes.iter().filter(|c| c.at >= from && c.at <= to);
+    for change in changes().take(SWITCHES_MOST) {
+        writeln!(out, "at {} {change}", change.at).expect("a string takes all");
+    }
+    let more = changes().count().saturating_sub(SWITCHES_MOST);
+    if more > 0 {
+        writeln!(out, "{more} more {}", if more == 1 { "change" } else { "changes" }).expect("a string takes all");
     }
     let calls = || line.calls.iter().filter(|c| c.at >= from && c.at <= to);
     for call in calls().take(SWITCHES_MOST) {

@@ -38,6 +38,8 @@ pub enum EventKind {
     WindowsLost(u64),
     /// Another policy has taken over, or a setting of the policy has changed.
     Policy,
+    /// Another window table has taken over.
+    Table,
     /// A first deadline was missed: an overload begins.
     OverloadBegin,
     /// For [`super::QUIET`] no deadline was missed, and no job is late: the overload is over.
@@ -61,6 +63,7 @@ impl EventKind {
             EventKind::Deadlock => "deadlock",
             EventKind::WindowsLost(_) => "windows_lost",
             EventKind::Policy => "policy",
+            EventKind::Table => "table",
             EventKind::OverloadBegin => "overload_begin",
             EventKind::OverloadEnd { .. } => "overload_end",
         }

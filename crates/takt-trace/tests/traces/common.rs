@@ -6,7 +6,7 @@ use takt_core::model::{Call, Completion, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
-use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
+use takt_trace::{Change, DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
 
 pub(crate) fn ms(ms: i64) -> Time {
     Time::from_ns(ms * 1_000_000)
@@ -247,9 +247,14 @@ pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
     }
     let shared = Shared::default();
     let mut writer = takt_trace::writer(format, &trace.header, Box::new(shared.clone())).unwrap();
+    let mut changes = trace.changes.iter().peekable();
     for record in &trace.records {
+        while let Some(change) = changes.next_if(|change| change.at < record.record.at) {
+            writer.change(change).unwrap();
+        }
         writer.record(record).unwrap();
     }
+    changes.for_each(|change| writer.change(change).unwrap());
     match &trace.footer {
         Some(footer) => writer.finish(footer).unwrap(),
         None => drop(writer),
@@ -302,6 +307,15 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
         };
         let mut trace = Trace { header, ..Trace::default() };
         schedule(&mut trace, &steps);
+        // Each fourth record is that of a change from outside.
+        let changed = trace.records.iter().enumerate().step_by(4);
+        let change = |(index, record): (usize, &Stamped)| Change {
+            at: record.record.at,
+            uid: u32::MAX - index as u32,
+            pid: index as u32,
+            command: ["", "set \"a\".period=4ms, 5", "reload /a\nb,\u{1b}[1m\u{e4}"][index / 4 % 3].into(),
+        };
+        trace.changes = changed.map(change).collect();
         trace.footer = closed.then(|| Footer { end: trace.end(), dropped: u64::from(dropped) });
         trace
     })
@@ -393,7 +407,8 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 0 => RecordKind::LateSignal { task, job: next[index] },
                 1 => RecordKind::Exit { task, failed: next[index] % 2 == 1 },
                 2 => RecordKind::Yield { task, job: next[index] },
-                3 => RecordKind::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
+                3 if how > 199 => RecordKind::Table { to: u16::from(how) },
+                3 => RecordKind::Switch { domain: (how > 99).then_some(0), to: u16::from(how % 2 == 1) },
                 4 => RecordKind::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },
                 5 => {
                     RecordKind::Budget { task, job: next[index], amount: (how > 99).then_some(Span::from_ns(1 << 50)) }

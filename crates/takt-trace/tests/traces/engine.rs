@@ -97,7 +97,7 @@ fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
         ..Header::default()
     };
     let records = records.into_iter().map(|record| Stamped { record, applied: record.at }).collect();
-    Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }
+    Trace { header, records, footer: Some(Footer { end, dropped: 0 }), ..Trace::default() }
 }
 
 /// Checks the figures of a trace record by record, and at its end against its summary.

@@ -31,14 +31,16 @@ fn a_trace_that_was_cut_off_yields_a_prefix() {
                 Ok(read) => {
                     prop_assert_eq!(&read.header, &trace.header);
                     prop_assert_eq!(&read.records[..], &trace.records[..read.records.len()]);
+                    prop_assert_eq!(&read.changes[..], &trace.changes[..read.changes.len()]);
                     let whole_lines = bytes[..cut].iter().filter(|b| **b == b'\n').count();
                     if format == Format::JsonLines {
-                        prop_assert!(read.records.len() + 1 + usize::from(read.footer.is_some()) >= whole_lines);
+                        let records = read.records.len() + read.changes.len();
+                        prop_assert!(records + 1 + usize::from(read.footer.is_some()) >= whole_lines);
                     }
                 }
                 // Only when the header itself is cut.
                 Err(ReadError::Syntax { .. }) => {
-                    let empty = Trace { records: Vec::new(), footer: None, ..trace.clone() };
+                    let empty = Trace { records: Vec::new(), changes: Vec::new(), footer: None, ..trace.clone() };
                     prop_assert!(cut < write(&empty, format).len(), "cut at {}", cut);
                 }
                 Err(other) => prop_assert!(false, "{other}"),

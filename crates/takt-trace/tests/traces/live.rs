@@ -125,3 +125,31 @@ fn a_snapshot_survives_its_json_form() {
     let text = serde_json::to_string(&status).expect("it has a JSON form");
     assert_eq!(serde_json::from_str::<Snapshot>(&text).expect("its own form"), status);
 }
+
+/// A task whose program hangs has unfinished jobs without end, and takes none of the room of the others.
+#[test]
+fn a_task_that_hangs_hides_no_other() {
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("hangs", None), ("works", None)]);
+    let many = 140_000;
+    for job in 0..many {
+        s.release(0, 0, job, None);
+    }
+    s.release(1, 1, 0, Some(10)).start(1, 1, 0, 0).done(4, 1, 0, 0, Outcome::Completed, 3);
+    let (status, _) = at(&s.end(20), ms(20));
+    assert_eq!((status.tasks[0].released, status.tasks[0].completed), (many, 0));
+    assert_eq!((status.tasks[1].completed, status.tasks[1].response.count), (1, 1));
+    assert_eq!(status.tasks[1].last_response_ns, Some(3_000_000));
+}
+
+/// A task that has left may return; one that has failed misses its jobs, and is gone for good.
+#[test]
+fn a_task_that_returns_is_not_gone() {
+    for failed in [false, true] {
+        let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+        s.push(5, RecordKind::Exit { task: TaskId(0), failed }).release(10, 0, 1, Some(20));
+        let trace = s.end(30);
+        assert_eq!(at(&trace, ms(7)).0.tasks[0].state, TaskState::Gone);
+        let state = at(&trace, ms(12)).0.tasks[0].state;
+        assert_eq!(state == TaskState::Gone, failed, "{state:?}");
+    }
+}

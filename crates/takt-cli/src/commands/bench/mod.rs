@@ -17,6 +17,7 @@ mod misses;
 mod options;
 mod overhead;
 mod overload;
+mod reload;
 mod simulate;
 mod startup;
 mod top;
@@ -40,6 +41,7 @@ enum Bench {
     Calls(calls::Args),
     Startup(startup::Args),
     Top(top::Args),
+    Reload(reload::Args),
     Misses(misses::Args),
     Classes(classes::Args),
     Overload(overload::Args),
@@ -58,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
         Bench::Top(args) => top::run(args),
+        Bench::Reload(args) => reload::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Classes(args) => classes::run(args),
         Bench::Overload(args) => overload::run(args),

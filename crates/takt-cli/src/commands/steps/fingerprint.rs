@@ -51,6 +51,8 @@ pub(crate) fn of(workload: &Workload) -> Value {
         // The record has a line for it, and a replay takes it from there.
         horizon: _,
         seed,
+        // No file has any: the record has those of the run.
+        tables: _,
     } = &workload.system;
     let mut all = policy(system_policy);
     all.insert("version".into(), VERSION.into());

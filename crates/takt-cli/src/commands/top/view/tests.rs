@@ -48,7 +48,7 @@ fn trace() -> Trace {
     let at = |ms| Time::ZERO + Span::from_ms(ms);
     let stamped = |(ms, kind)| Stamped { record: Record { at: at(ms), kind }, applied: at(ms) };
     let records = records.into_iter().map(stamped).collect();
-    Trace { header, records, footer: Some(Footer { end: at(400), dropped: 0 }) }
+    Trace { header, records, footer: Some(Footer { end: at(400), dropped: 0 }), ..Trace::default() }
 }
 
 fn replay(ms: i64) -> (Replay, History) {
