@@ -611,6 +611,7 @@ impl Control {
             ("speeds", old.speeds != new.speeds),
             ("locking", old.locking != new.locking),
             ("be_start", old.be_start != new.be_start),
+            ("rules", old.rules != new.rules),
             ("load", old.load != new.load),
             ("partitions", old.partitions != new.partitions),
         ];

@@ -630,12 +630,13 @@ pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut
         let mut sets: Vec<CpuSet> = Vec::new();
         for slice in system.windows.iter().flat_map(|w| &w.slices) {
             let used = [slice.sc, slice.be].iter().flatten().any(|p| p.index() == index);
-            if used && !sets.contains(&slice.cpus) {
-                sets.push(slice.cpus);
+            let cpus = plan.real(&slice.cpus, present);
+            if used && !sets.contains(&cpus) {
+                sets.push(cpus);
             }
         }
         // The widest set that it will ever get: what it finds while it initialises.
-        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or(system.cpus);
+        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or_else(|| plan.real(&system.cpus, present));
         if partition.policy.is_none() {
             let handle = groups.add(&widest, partition.tasks.len(), sets.len() > 1)?;
             for (i, task) in (0..).zip(&partition.tasks) {

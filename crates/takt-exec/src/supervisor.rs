@@ -193,8 +193,8 @@ impl Supervisor {
         lock: &mut Option<CpuLock>,
     ) -> Result<Supervisor, Error> {
         let n = system.tasks.len();
-        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
-        let mut mechanism = open(plan.mechanism, &id)?;
+        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open_as };
+        let mut mechanism = open(plan.mechanism, &id, plan.names.clone())?;
         if plan.has_threads() {
             mechanism.expect_threads()?;
         }
@@ -280,7 +280,8 @@ impl Supervisor {
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let (scheduler_returned, mut returned) = RingBuffer::new(1);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (cpus, own) = (self.plan.cpus(&system, &self.mechanism.cpus()), self.plan.own_cpus(&system));
+        let present = self.mechanism.cpus();
+        let (cpus, own) = (self.plan.cpus(&system, &present), self.plan.own_cpus(&system, &present));
         // Beside processes that run before it, the scheduler runs on the CPU that they leave.
         let single = (own.len() == 1 && !self.plan.outranks_scheduler()).then_some(own);
         let acts = Acts {
@@ -304,8 +305,9 @@ impl Supervisor {
         if control.is_some() {
             control::make_room(&mut engine);
         }
-        let setup =
+        let mut setup =
             Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+        setup.places.iter_mut().for_each(|cpus| *cpus = self.plan.real(cpus, &present));
         let lost = setup.lost.clone();
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.

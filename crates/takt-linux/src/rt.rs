@@ -31,6 +31,13 @@ pub enum Class {
     },
 }
 
+/// The CPUs that stand for these on a machine with the CPUs `present`: those that it has, and without any its lowest one.
+#[must_use]
+pub fn remapped(cpus: &CpuSet, present: &CpuSet) -> CpuSet {
+    let there = cpus.intersection(present);
+    if there.is_empty() { present.iter().take(1).collect() } else { there }
+}
+
 /// Gives a thread another class.
 ///
 /// # Errors

@@ -124,7 +124,11 @@ fn value(arg: &Arg) -> String {
 
 fn title(arg: &Arg) -> String {
     match (arg.get_long(), arg.get_action().takes_values()) {
-        (None, _) => value(arg),
+        (None, takes) => match (arg.get_short(), takes) {
+            (None, _) => value(arg),
+            (Some(short), false) => format!("-{short}"),
+            (Some(short), true) => format!("-{short} <{}>", value(arg)),
+        },
         (Some(long), false) => format!("--{long}"),
         (Some(long), true) => format!("--{long} <{}>", value(arg)),
     }

@@ -1,8 +1,8 @@
 //! The cpuset of cgroup v1.
 
 use super::{CpuBinder, put_through};
-use crate::control::{self, Text};
-use crate::group::{Member, PartitionHandle, Tree};
+use crate::control;
+use crate::group::{Member, Names, PartitionHandle, Tree};
 use crate::layout::Layout;
 use crate::run_id::RunId;
 use rustix::io::Errno;
@@ -32,8 +32,7 @@ impl CpuBinder for V1 {
         false
     }
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
-        let path = Text::<64>::format(format_args!("p{}/cpuset.cpus", partition.0))?;
-        control::open_below(&self.tree.dir, path.c_str()?).map(Some)
+        control::open_below(&self.tree.dir, self.tree.partition_file(partition, "cpuset.cpus")?.c_str()?).map(Some)
     }
     fn set(
         &self,
@@ -50,6 +49,7 @@ impl CpuBinder for V1 {
 pub(crate) fn open_cpuset(
     layout: &Layout,
     run: &RunId,
+    names: Option<&Arc<Names>>,
     notes: &mut Vec<String>,
 ) -> (Option<Arc<Tree>>, Option<CpuSet>) {
     let made =
@@ -63,7 +63,7 @@ pub(crate) fn open_cpuset(
                     cpus = cpus.difference(&taken);
                 }
             }
-            let tree = Tree::create(parent, &run.group_name()).map_err(|e| e.reason)?;
+            let tree = Tree::create(parent, run, names).map_err(|e| e.reason)?;
             prepare_cpuset(&tree.path, &mems, &cpus).map_err(|e| e.to_string())?;
             Ok((tree, cpus))
         });
