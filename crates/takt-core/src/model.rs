@@ -27,5 +27,7 @@ pub use reservation::{Reservation, Server};
 pub use spec::{
     CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting, Values,
 };
-pub use system::{Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, TableRules, Timing, Window};
+pub use system::{
+    Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, TableRules, Timing, Window,
+};
 pub use task::{Completion, Handler, OnAbort, OnExit, Task};

@@ -1000,7 +1000,8 @@ impl<A: Actuator> Scheduler<A> {
             return self.note(task, Refused::Dispatch { place, work }, Err(refused));
         }
         let cpus = place.map(|place| self.setup.places[place.index()]);
-        let done = self.setup.dispatch(task, cpus.as_ref(), work, runs && before.is_none(), self.start, &mut self.meters);
+        let done =
+            self.setup.dispatch(task, cpus.as_ref(), work, runs && before.is_none(), self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
     }
 

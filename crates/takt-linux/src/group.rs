@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Arc, OnceLock};
 
 /// The longest path of a control file below the directory of a run: a name has at most 255 bytes.
 const LONGEST: usize = 320;

@@ -15,7 +15,8 @@ use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server, TableRules, Task,
+    Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server,
+    TableRules, Task,
 };
 use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};

@@ -30,7 +30,8 @@ const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 pub fn demos_form(source: &Source, options: &Options) -> Result<String, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let (root, faults) = node::parse(&source.text).map_err(|fault| vec![fault])?;
-    let empty = |key: &str| root.get(key).is_none_or(|e| e.value.is_null() || list(&e.value).is_some_and(<[_]>::is_empty));
+    let empty =
+        |key: &str| root.get(key).is_none_or(|e| e.value.is_null() || list(&e.value).is_some_and(<[_]>::is_empty));
     let nothing = matches!(root.kind, Kind::Map(_)) && empty("windows") && empty("partitions");
     if nothing && faults.is_empty() {
         yaml::check_settings(source, &root, TableRules::Demos)?;
@@ -147,8 +148,13 @@ impl Form {
                 "slices" => {
                     has_slices = true;
                     let slices = list(&entry.value).unwrap_or_default();
-                    let slices: String = slices.iter().map(|slice| self.slice(slice.entries().iter(), milliseconds)).collect();
-                    lines.push(if slices.is_empty() { "slices: ~".into() } else { format!("slices:\n{}", slices.trim_end()) });
+                    let slices: String =
+                        slices.iter().map(|slice| self.slice(slice.entries().iter(), milliseconds)).collect();
+                    lines.push(if slices.is_empty() {
+                        "slices: ~".into()
+                    } else {
+                        format!("slices:\n{}", slices.trim_end())
+                    });
                 }
                 _ => implied.push(entry),
             }

@@ -13,8 +13,8 @@ use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::threads;
 use crate::{
-    Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers,
-    steps, table, tasks,
+    Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules,
+    scenario, servers, steps, table, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;

@@ -127,7 +127,11 @@ fn steps(args: &Args) -> Outcome {
     }
     if args.version {
         // DEmOS's own tests read here whether there are schedule logs, which only its debug builds have.
-        writeln!(out, "{PROGRAM} version {} (Takt, with the schedule logs of debug builds)", env!("CARGO_PKG_VERSION"))?;
+        writeln!(
+            out,
+            "{PROGRAM} version {} (Takt, with the schedule logs of debug builds)",
+            env!("CARGO_PKG_VERSION")
+        )?;
         return Ok(Verdict::Done);
     }
     let mut log = Log::from_env();
@@ -191,7 +195,13 @@ fn steps(args: &Args) -> Outcome {
         on_window: args.window.clone(),
         on_frame: args.frame.clone(),
         log: None,
-        output: OutputArgs { trace: args.trace.clone(), trace_files: 5, gantt_width: 1200, quiet: true, ..OutputArgs::default() },
+        output: OutputArgs {
+            trace: args.trace.clone(),
+            trace_files: 5,
+            gantt_width: 1200,
+            quiet: true,
+            ..OutputArgs::default()
+        },
     };
     match run::execute(&args, workload, Some(&mut narrator)) {
         Ok(_) => Ok(if narrator.failed { Verdict::No } else { Verdict::Done }),
@@ -223,7 +233,11 @@ fn group_name(name: &str) -> Result<String, Failure> {
     let reserved = name.starts_with("takt-") || name.starts_with("cgroup.") || matches!(name, "" | "." | "..");
     if reserved || name.len() > 255 || name.contains('/') || name.chars().any(char::is_control) {
         let message = format!("`-g {name}` cannot be the name of a group");
-        return Err(Failure::input(Code::InvalidCharacter, message, "use letters, digits, `-` and `_`, as in `-g demos`"));
+        return Err(Failure::input(
+            Code::InvalidCharacter,
+            message,
+            "use letters, digits, `-` and `_`, as in `-g demos`",
+        ));
     }
     Ok(name.to_owned())
 }
@@ -352,7 +366,8 @@ impl Narrator {
         if self.log.writes(Logger::Process, Level::Debug) {
             for task in &self.tasks {
                 let Told { partition, command, pid, .. } = task;
-                let text = format!("Running '{command}' as PID '{}' (partition '{partition}')", pid.unwrap_or_default());
+                let text =
+                    format!("Running '{command}' as PID '{}' (partition '{partition}')", pid.unwrap_or_default());
                 self.log.line(Logger::Process, Level::Debug, &text);
             }
         }
@@ -436,7 +451,8 @@ impl Narrator {
             self.log.error("Every process failed");
         }
         if let Some(e) = &report.cleanup_error {
-            self.log.error(&format!("Something of this run could not be removed: {e}; `takt doctor --clean` tries again"));
+            self.log
+                .error(&format!("Something of this run could not be removed: {e}; `takt doctor --clean` tries again"));
         }
         for note in report.notes.iter().filter(|note| note.starts_with("CPUs were shared")) {
             self.log.warning(note);

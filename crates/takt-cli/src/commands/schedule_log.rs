@@ -107,7 +107,8 @@ impl ScheduleLog {
         let partition = self.partition_of[task.index()];
         let slices = self.system.windows[self.window].slices.iter().enumerate();
         let sides = slices.flat_map(|(n, slice)| [((false, n), slice.sc), ((true, n), slice.be)]);
-        let order = sides.filter(|(_, side)| side.is_some_and(|side| side.index() == partition)).map(|(order, _)| order);
+        let order =
+            sides.filter(|(_, side)| side.is_some_and(|side| side.index() == partition)).map(|(order, _)| order);
         let order = order.min().unwrap_or((true, usize::MAX));
         self.lines.push(Line { order, task, place, budget: self.budgets[task.index()] });
     }

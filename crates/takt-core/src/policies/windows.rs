@@ -7,8 +7,8 @@
 //! Takt (`DESIGN.md`, Differences from the DEmOS program). Its budgets come from one generator in the order of the activations, so this
 //! policy draws them itself.
 
-use crate::cpus::CpuSet;
 use super::mersenne::Mt19937;
+use crate::cpus::CpuSet;
 use crate::model::{
     Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, PartitionId, Profile, Scope, System, TableRules, Task,
     TaskId, Terms,

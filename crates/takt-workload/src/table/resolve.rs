@@ -285,7 +285,9 @@ fn process_task(
         budget = default_budget.map(|b| b.max(Span::from_ns(1)));
         if reader.rules == TableRules::Demos && default_budget.is_none_or(|default| default == Span::ZERO) {
             let (message, hint) = match default_budget {
-                Some(_) => ("the default budget of a process is below a millisecond", "`budget: 1`, and a longer window"),
+                Some(_) => {
+                    ("the default budget of a process is below a millisecond", "`budget: 1`, and a longer window")
+                }
                 None => ("a process of a named partition has no `budget`", "`budget: 10`, a number of milliseconds"),
             };
             reader.push(

@@ -57,7 +57,8 @@ fn levels(text: &str) -> (Level, Level) {
     let (mut main, mut process) = (None, None);
     let mut all = None;
     for part in text.split(',').map(str::trim) {
-        let (name, level) = part.split_once('=').map_or((None, part), |(name, level)| (Some(name.trim()), level.trim()));
+        let (name, level) =
+            part.split_once('=').map_or((None, part), |(name, level)| (Some(name.trim()), level.trim()));
         // As in that library, a word that is no level is ignored.
         let Some(level) = Level::named(&level.to_ascii_lowercase()) else { continue };
         match name {
@@ -160,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_line_has_the_form_of_demos() {
-        let mut log = Log { out: None, main: Level::Info, process: Level::Warning, plain: false, colour: false, dropped: 0 };
+        let mut log =
+            Log { out: None, main: Level::Info, process: Level::Warning, plain: false, colour: false, dropped: 0 };
         let at = (7, 8, 9, 10);
         assert_eq!(log.form(Level::Info, "Starting scheduler", at), ">>> 07:08:09.010 [info] Starting scheduler\n");
         log.colour = true;

@@ -17,6 +17,8 @@ pub(super) fn set_up(policy: Option<&str>, log: &mut Log) -> Result<(), Failure>
         log.info("Power management disabled ('none' policy selected)");
         return Ok(());
     }
-    let message = format!("`-p {policy}` cannot be carried out: this version sets no frequencies, and knows the policy `none` alone");
+    let message = format!(
+        "`-p {policy}` cannot be carried out: this version sets no frequencies, and knows the policy `none` alone"
+    );
     Err(Failure::input(Code::UnknownPolicy, message, "leave `-p` out, and set the frequency with `cpupower`"))
 }
