@@ -88,11 +88,11 @@ pub(crate) struct Args {
     #[arg(short = 'd', overrides_with = "dump")]
     dump: bool,
     /// Print the version
-    #[arg(short = 'V', overrides_with = "version")]
-    version: bool,
+    #[arg(short = 'V', overrides_with = "print_version")]
+    print_version: bool,
     /// Print the help of DEmOS, and the additions of Takt
-    #[arg(short = 'h', overrides_with = "help")]
-    help: bool,
+    #[arg(short = 'h', overrides_with = "print_help")]
+    print_help: bool,
     /// Print the figures of the run on standard error
     #[arg(long)]
     report: bool,
@@ -121,11 +121,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn steps(args: &Args) -> Outcome {
     let mut out = io::stdout();
-    if args.help {
+    if args.print_help {
         out.write_all(HELP.as_bytes())?;
         return Ok(Verdict::Done);
     }
-    if args.version {
+    if args.print_version {
         // DEmOS's own tests read here whether there are schedule logs, which only its debug builds have.
         writeln!(
             out,
