@@ -75,7 +75,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with another status, for a command that stands in for one of DEmOS.
+    /// The same failure with another status, for a command with the statuses of DEmOS.
     pub(crate) fn with_status(self, status: u8) -> Failure {
         Failure { status, ..self }
     }

@@ -223,7 +223,7 @@ impl Input {
         .map_err(|unreadable| Failure::unreadable(&unreadable))
     }
 
-    /// What the command line says about it, without the policy.
+    /// The options of the command line about it, without the policy.
     pub(crate) fn options(&self, machine: Option<CpuSet>) -> Options {
         Options {
             cpus: self.cpus.map(usize::from),

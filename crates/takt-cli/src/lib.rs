@@ -18,7 +18,7 @@ mod report;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::any::TypeId;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_core::policy::Registry;
 
@@ -72,11 +72,6 @@ fn negative_values(command: clap::Command) -> clap::Command {
     command.mut_subcommands(negative_values)
 }
 
-/// Whether the program was started through a link that stands for `takt demos`.
-fn is_demos(program: Option<&OsString>) -> bool {
-    program.is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == commands::demos::PROGRAM))
-}
-
 /// The program with the policies of `registry`, by the arguments of this process. Call it once, first of all.
 ///
 /// # Panics
@@ -84,7 +79,7 @@ fn is_demos(program: Option<&OsString>) -> bool {
 pub fn main(registry: Registry) -> ExitCode {
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     let mut given: Vec<OsString> = std::env::args_os().collect();
-    if is_demos(given.first()) {
+    if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
     let matches = negative_values(Cli::command()).try_get_matches_from(&given);

@@ -12,7 +12,7 @@ pub(crate) const GROUP_VARIABLE: &str = "TAKT_GROUP";
 
 /// Prefix of every group that Takt makes.
 pub(crate) const PREFIX: &str = "takt-";
-/// What follows it in the name of a mark.
+/// It follows the prefix in the name of a mark.
 const MARK: &str = "mark-";
 
 /// Identity of a run: the process that drives it and that process's start time, since a process id alone is reused.

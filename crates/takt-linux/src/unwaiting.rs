@@ -24,8 +24,8 @@ pub struct Unwaiting {
 enum To {
     File(OwnedFd),
     Socket(OwnedFd),
-    /// A pipe whose reader is gone.
-    Nobody,
+    /// A pipe without a reader.
+    Closed,
 }
 
 impl Unwaiting {
@@ -43,7 +43,7 @@ impl Unwaiting {
                 let path = format!("/proc/self/fd/{}", output.as_raw_fd());
                 match rustix::fs::open(path, flags, Mode::empty()) {
                     Ok(file) => To::File(file),
-                    Err(Errno::NXIO) => To::Nobody,
+                    Err(Errno::NXIO) => To::Closed,
                     Err(e) => return Err(e.into()),
                 }
             }
@@ -56,7 +56,7 @@ impl Unwaiting {
         let written = match &self.to {
             To::File(file) => rustix::io::write(file, text),
             To::Socket(socket) => rustix::net::send(socket, text, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            To::Nobody => Err(Errno::PIPE),
+            To::Closed => Err(Errno::PIPE),
         };
         written == Ok(text.len())
     }
@@ -130,7 +130,7 @@ mod tests {
         // The descriptor itself waits as before.
         assert!(!rustix::fs::fcntl_getfl(&write).unwrap().contains(OFlags::NONBLOCK));
         drop(reader);
-        assert!(!out.write(&line), "nobody reads");
+        assert!(!out.write(&line), "the reader is gone");
         assert!(!Unwaiting::reopen(&write).unwrap().write(&line));
     }
 

@@ -80,15 +80,19 @@ fn foreign_key(root: &Node) -> Option<Diagnostic> {
                     .hint("write the file in Takt's canonical form: `takt check FILE --canonical`"),
                 );
             }
-            let list_of_processes = |node: &Node| list(node).is_some();
-            let inside: &[&str] = match key {
-                "windows" => &WINDOW_KEYS,
-                "slices" => &SLICE_KEYS,
-                "processes" | "sc_processes" | "be_processes" => &process,
-                "sc_partition" | "be_partition" if list_of_processes(&entry.value) => &process,
-                "partitions" | "sc_partition" | "be_partition" => &partition,
-                _ => continue,
-            };
+            // Processes in place of a partition.
+            let listed = list(&entry.value).is_some() && key.ends_with("_partition");
+            let inside: [(&str, &[&str]); 8] = [
+                ("windows", &WINDOW_KEYS),
+                ("slices", &SLICE_KEYS),
+                ("processes", &process),
+                ("sc_processes", &process),
+                ("be_processes", &process),
+                ("partitions", &partition),
+                ("sc_partition", if listed { &process } else { &partition }),
+                ("be_partition", if listed { &process } else { &partition }),
+            ];
+            let Some((_, inside)) = inside.into_iter().find(|(known, _)| *known == key) else { continue };
             open.push((&entry.value, inside));
         }
     }
@@ -181,8 +185,8 @@ impl Form {
             let (key, value) = match entry.key.as_str() {
                 "sc_partition" => ("sc_partition", self.target(&entry.value, inside)),
                 "be_partition" => ("be_partition", self.target(&entry.value, inside)),
-                "sc_processes" => ("sc_partition", self.processes_of_nobody(&entry.value, inside)),
-                "be_processes" => ("be_partition", self.processes_of_nobody(&entry.value, inside)),
+                "sc_processes" => ("sc_partition", self.unnamed(&entry.value, inside)),
+                "be_processes" => ("be_partition", self.unnamed(&entry.value, inside)),
                 "frequency" => ("frequency", double(text(&entry.value))),
                 _ => ("cpu", scalar(text(&entry.value))),
             };
@@ -195,13 +199,13 @@ impl Form {
     fn target(&mut self, node: &Node, inside: Inside) -> String {
         match &node.kind {
             Kind::Scalar { text, .. } => scalar(text),
-            Kind::List(_) => self.processes_of_nobody(node, inside),
+            Kind::List(_) => self.unnamed(node, inside),
             Kind::Map(_) => self.partition(node, inside),
         }
     }
 
     /// A partition of these processes without a name. Returns the name that DEmOS gives it.
-    fn processes_of_nobody(&mut self, node: &Node, inside: Inside) -> String {
+    fn unnamed(&mut self, node: &Node, inside: Inside) -> String {
         let name = self.anonymous_name();
         let processes = processes(node, inside);
         self.add(&name, &processes);

@@ -25,7 +25,7 @@ pub struct Settings {
     pub dispatch: Dispatch,
     /// What becomes of the tasks if the executive dies.
     pub on_crash: OnCrash,
-    /// What becomes of CPUs of the window table that the machine lacks.
+    /// Treatment of CPUs of the window table that the machine lacks.
     pub missing_cpus: MissingCpus,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
@@ -91,7 +91,7 @@ pub enum OnCrash {
     Release,
 }
 
-/// What becomes of CPUs of the window table that the machine lacks.
+/// Treatment of CPUs of the window table that the machine lacks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum MissingCpus {
     /// A run is refused.

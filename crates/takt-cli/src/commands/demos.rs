@@ -1,6 +1,7 @@
 //! `takt demos`: the command line, the messages and the exit statuses of DEmOS, for scripts that were written for it.
 
 mod log;
+pub(super) mod narrator;
 mod power;
 
 use super::output::OutputArgs;
@@ -8,23 +9,25 @@ use super::run;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::outcome::{Outcome, Verdict};
-use log::{Level, Log, Logger};
+use log::Log;
+use narrator::{Asked, Narrator, told};
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use takt_core::model::TaskId;
-use takt_core::record::{Outcome as Ending, Record, RecordKind};
-use takt_core::time::{Span, Time};
-use takt_exec::{Ended, Report, TaskEnd};
-use takt_linux::Names;
-use takt_workload::{Code, DEFAULT_INIT_TIMEOUT, MAX_DURATION, Workload};
+use takt_core::time::Span;
+use takt_workload::{Code, DEFAULT_INIT_TIMEOUT, MAX_DURATION};
 
-/// The name of a link to this program that stands for `takt demos`.
-pub(crate) const PROGRAM: &str = "demos-sched";
+/// The name of a link to this program that means `takt demos`.
+const PROGRAM: &str = "demos-sched";
+
+/// Whether the program was started through that link.
+pub(crate) fn is_link(program: Option<&OsString>) -> bool {
+    program.is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == PROGRAM))
+}
 
 const HELP: &str = "\
 Usage: demos-sched <OPTIONS>
@@ -54,7 +57,7 @@ Takt adds:
   The keys of `docs/workload.md` in the configuration, and `takt check` and `takt sim` for it, with `rules: demos`.
 ";
 
-/// Run a configuration as DEmOS does, with its options, messages and exit statuses
+/// Schedule a configuration as DEmOS does, with its options, messages and exit statuses
 ///
 /// A link to this program with the name `demos-sched` does the same. The exit status is 0 at the end of the run, also by a timeout or a signal.
 /// It is 1 for a fault of the command line, the configuration or the machine, and if every process failed.
@@ -81,7 +84,7 @@ pub(crate) struct Args {
     /// Length of the run in milliseconds; 0 ends after the initialisation
     #[arg(short = 't', value_name = "MS", allow_hyphen_values = true, overrides_with = "timeout")]
     timeout: Option<String>,
-    /// Run through systemd-run, in a delegated group of this user
+    /// Start through systemd-run, in a delegated group of this user
     #[arg(short = 's', overrides_with = "systemd")]
     systemd: bool,
     /// Print the normal form of the configuration, and run nothing
@@ -180,7 +183,8 @@ fn steps(args: &Args) -> Outcome {
         // DEmOS waits for ever. With an end of the run, there is one of the initialisation, too.
         workload.settings.init_timeout = duration.map_or(MAX_DURATION, |end| end.max(DEFAULT_INIT_TIMEOUT));
     }
-    let mut narrator = Narrator::new(args, log, &workload, group, duration);
+    let asked = Asked { report: args.report, strict: args.strict_demos_exit, group, duration };
+    let mut narrator = Narrator::new(log, &workload, asked);
     let args = run::Args {
         input,
         duration,
@@ -207,15 +211,6 @@ fn steps(args: &Args) -> Outcome {
         Ok(_) => Ok(if narrator.failed { Verdict::No } else { Verdict::Done }),
         Err(failure) => narrator.gave_up(failure),
     }
-}
-
-/// Writes the first line of a failure as DEmOS writes its exceptions.
-fn told(log: &mut Log, failure: Failure) -> Failure {
-    let text = anstream::adapter::strip_str(failure.text()).to_string();
-    let first = text.lines().next().unwrap_or_default();
-    let message = first.split_once("]: ").map_or(first, |(_, message)| message);
-    log.error(&format!("Exception: {message}"));
-    failure
 }
 
 /// The length of the run.
@@ -269,8 +264,7 @@ fn through_systemd() -> Failure {
         return unreachable("`-s` cannot find the path of this program".into());
     };
     let given: Vec<OsString> = std::env::args_os().collect();
-    let is_link = crate::is_demos(given.first());
-    let rest = given.iter().skip(if is_link { 1 } else { 2 }).filter(|arg| *arg != "-s");
+    let rest = given.iter().skip(if is_link(given.first()) { 1 } else { 2 }).filter(|arg| *arg != "-s");
     let mut command = std::process::Command::new("systemd-run");
     command.args(["--scope", "-p", "Delegate=yes", "--user"]).arg(own).arg("demos").args(rest);
     let words = [command.get_program()].into_iter().chain(command.get_args());
@@ -278,204 +272,4 @@ fn through_systemd() -> Failure {
     let _ = writeln!(io::stderr(), "{}", words.join(" "));
     let error = command.exec();
     unreachable(format!("systemd-run cannot be started: {error}"))
-}
-
-/// Tells a run in the lines of DEmOS. The supervisor calls it, never the scheduler thread.
-pub(super) struct Narrator {
-    log: Log,
-    /// The figures of the run are wanted.
-    pub(super) reports: bool,
-    strict: bool,
-    group: Option<String>,
-    duration: Option<Span>,
-    tasks: Vec<Told>,
-    /// How many processes initialise.
-    initialise: usize,
-    /// The activations that were cut off at the end of the present window.
-    cut_off: Vec<(TaskId, Span)>,
-    at: Time,
-    /// The run is one that ends with status 1.
-    failed: bool,
-}
-
-/// What is said of a task.
-struct Told {
-    partition: String,
-    command: String,
-    pid: Option<i32>,
-    /// The budget that it was granted last.
-    budget: Span,
-}
-
-impl Narrator {
-    fn new(args: &Args, log: Log, workload: &Workload, group: Option<String>, duration: Option<Span>) -> Narrator {
-        let told = |task: &takt_workload::TaskInfo| Told {
-            partition: task.partition.map(|p| workload.partitions[p].clone()).unwrap_or_default(),
-            command: task.cmd.clone().unwrap_or_default(),
-            pid: None,
-            budget: Span::ZERO,
-        };
-        Narrator {
-            log,
-            reports: args.report,
-            strict: args.strict_demos_exit,
-            group,
-            duration,
-            tasks: workload.tasks.iter().map(told).collect(),
-            initialise: workload.tasks.iter().filter(|task| task.init).count(),
-            cut_off: Vec::new(),
-            at: Time::ZERO,
-            failed: false,
-        }
-    }
-
-    /// The names of the groups. A partition with a policy has a group for each task, which DEmOS has no names for.
-    pub(super) fn names(&mut self, workload: &Workload) -> Option<Names> {
-        if workload.system.partitions.iter().any(|partition| partition.policy.is_some()) {
-            if self.group.is_some() {
-                self.log.warning("-g has no effect: partitions with a policy have groups of other names");
-            }
-            return None;
-        }
-        let root = self.group.clone().unwrap_or_else(|| format!("demos-{}", std::process::id()));
-        Some(Names { root, partitions: workload.partitions.clone() })
-    }
-
-    pub(super) fn warning(&mut self, text: &str) {
-        self.log.warning(text);
-    }
-
-    /// The run begins with its processes.
-    pub(super) fn begins(&mut self) {
-        if !takt_linux::rt::rt_allowed() {
-            self.log.warning("Running DEmOS without real-time priority, consider running as root");
-        }
-        self.log.line(Logger::Process, Level::Info, "Spawning scheduled processes");
-        match self.initialise {
-            0 => self.log.info("No processes need initialization"),
-            1 => self.log.info("Initializing 1 process"),
-            n => self.log.info(&format!("Initializing {n} processes")),
-        }
-    }
-
-    /// The schedule begins.
-    pub(super) fn started(&mut self, pids: &[Option<i32>]) {
-        for (task, pid) in self.tasks.iter_mut().zip(pids) {
-            task.pid = *pid;
-        }
-        if self.log.writes(Logger::Process, Level::Debug) {
-            for task in &self.tasks {
-                let Told { partition, command, pid, .. } = task;
-                let text =
-                    format!("Running '{command}' as PID '{}' (partition '{partition}')", pid.unwrap_or_default());
-                self.log.line(Logger::Process, Level::Debug, &text);
-            }
-        }
-        self.log.line(Logger::Process, Level::Info, "Scheduled processes spawned");
-        self.log.debug("Process initialization finished");
-        match self.duration {
-            Some(Span::ZERO) => self.log.info("Zero timeout set, stopping immediately"),
-            _ => self.log.info("Starting scheduler"),
-        }
-        if let Some(end) = self.duration.filter(|end| *end > Span::ZERO) {
-            self.log.debug(&format!("Scheduler will timeout in '{} ms'", end.ns() / 1_000_000));
-        }
-    }
-
-    pub(super) fn record(&mut self, record: &Record) {
-        match record.kind {
-            RecordKind::Budget { task, amount: Some(amount), .. } => self.tasks[task.index()].budget = amount,
-            RecordKind::Finish { task, outcome: Ending::Overrun, consumed, .. } => {
-                self.at = record.at;
-                self.cut_off.push((task, consumed.nominal_time()));
-            }
-            _ if record.at != self.at || matches!(record.kind, RecordKind::Window { .. }) => self.overrun(),
-            _ => {}
-        }
-    }
-
-    /// A window has ended before its safety-critical processes.
-    fn overrun(&mut self) {
-        if self.cut_off.is_empty() {
-            return;
-        }
-        let mut who = Vec::with_capacity(self.cut_off.len());
-        for (task, used) in self.cut_off.drain(..) {
-            let Told { partition, command, budget, .. } = &self.tasks[task.index()];
-            who.push(match used > Span::ZERO {
-                true => format!(
-                    "'{command}' (partition '{partition}') was cut off after {used} of {budget}, {} too early",
-                    (*budget - used).or_zero()
-                ),
-                false => format!("'{command}' (partition '{partition}') did not start"),
-            });
-        }
-        self.log.warning(&format!("Window ended before all SC partitions finished: {}", who.join(", ")));
-    }
-
-    pub(super) fn exited(&mut self, task: TaskId, end: TaskEnd) {
-        let Told { partition, command, pid, .. } = &self.tasks[task.index()];
-        let pid = pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-        let (level, text) = match end {
-            TaskEnd::Exited(0) => {
-                (Level::Debug, format!("Process '{pid}' exited (partition '{partition}', cmd: '{command}')"))
-            }
-            TaskEnd::Exited(status) => (
-                Level::Warning,
-                format!("Process '{pid}' exited with status {status} (partition: '{partition}', cmd: '{command}')"),
-            ),
-            TaskEnd::Signalled(signal) => (
-                Level::Warning,
-                format!("Process '{pid}' terminated by signal {signal} (partition: '{partition}', cmd: '{command}')"),
-            ),
-        };
-        self.log.line(Logger::Process, level, &text);
-    }
-
-    /// The run is over, and nothing of it is left.
-    pub(super) fn ended(&mut self, report: &Report, unread: u64) {
-        self.overrun();
-        match report.ended {
-            Ended::Duration if self.duration != Some(Span::ZERO) => self.log.info("Timed out, stopping all processes"),
-            Ended::Signal => self.log.info("Received stop signal (SIGTERM, SIGINT or SIGHUP), stopping all processes"),
-            Ended::Command => self.log.info("Received `takt ctl stop`, stopping all processes"),
-            Ended::Observer => self.log.error("A file could not be written, stopping all processes"),
-            Ended::Exit(task) | Ended::Reaction(task, ..) => {
-                let text = format!("Stopping all processes because of '{}'", self.tasks[task.index()].command);
-                self.log.error(&text);
-            }
-            Ended::Duration | Ended::AllExited => {}
-        }
-        self.log.info("All processes exited, stopping scheduler");
-        if report.all_failed && !self.strict {
-            self.log.error("Every process failed");
-        }
-        if let Some(e) = &report.cleanup_error {
-            self.log
-                .error(&format!("Something of this run could not be removed: {e}; `takt doctor --clean` tries again"));
-        }
-        for note in report.notes.iter().filter(|note| note.starts_with("CPUs were shared")) {
-            self.log.warning(note);
-        }
-        if unread > 0 {
-            self.log.warning(&format!("{unread} messages were dropped, because nobody read standard output"));
-        }
-        let dropped = self.log.dropped();
-        if dropped > 0 {
-            self.log.warning(&format!("{dropped} lines of this log were dropped, because nobody read standard error"));
-        }
-        let stopped = matches!(report.ended, Ended::Exit(_) | Ended::Reaction(..) | Ended::Observer);
-        self.failed = stopped || (report.all_failed && !self.strict);
-    }
-
-    /// The run did not begin, or was given up.
-    fn gave_up(mut self, failure: Failure) -> Outcome {
-        if self.duration.is_some() && failure.is(Code::InitFailed) {
-            // An initialisation that is not complete at its limit ends the run as `-t` does.
-            self.log.warning(failure.text());
-            self.log.info("Timed out, stopping all processes");
-            return Ok(Verdict::Done);
-        }
-        Err(told(&mut self.log, failure))
-    }
 }

@@ -5,7 +5,7 @@ mod exposition;
 mod log;
 mod metrics;
 
-use super::demos::Narrator;
+use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
 use super::schedule_log::ScheduleLog;
 use super::sim::unsuitable;
@@ -187,7 +187,9 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     report.notes.extend(uncontrolled.map(|why| format!("`takt ctl` cannot reach this run: {why}")));
     let unread = announcer.map_or(0, |announcer| announcer.dropped());
     if unread > 0 {
-        report.notes.push(format!("{unread} lines at window starts were dropped, because nobody read standard output"));
+        report
+            .notes
+            .push(format!("{unread} lines at window starts were dropped, because standard output was not read"));
     }
     let counts = report.counts.clone();
     let summary = Summary {
@@ -204,7 +206,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if let Some(narrator) = demos {
         narrator.ended(&report, unread);
-        if narrator.reports {
+        if narrator.reports() {
             print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
         }
     } else if args.output.json {

@@ -25,7 +25,7 @@ struct Line {
     budget: Span,
 }
 
-/// The log as it comes into being.
+/// The log while the schedule runs.
 pub(super) struct ScheduleLog {
     out: BufWriter<File>,
     path: PathBuf,
@@ -80,7 +80,7 @@ impl ScheduleLog {
         })
     }
 
-    /// Takes in what happened.
+    /// Adds a record.
     pub(super) fn take(&mut self, record: &Record) {
         if record.at != self.at {
             self.flush();
@@ -131,7 +131,7 @@ impl ScheduleLog {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the last instant.
     ///
     /// # Errors
     /// When the file could not be written.

@@ -113,7 +113,7 @@ windows: [{length: 10, cpu: 0, be_partition: P}, {length: 12, cpu: 0, sc_partiti
 ",
     ),
     (
-        // A budget that ends with the window is used up: the next window begins with the next process.
+        // A budget that ends with the window is exhausted: the next window begins with the next process.
         "partitions: [{name: P, processes: [{cmd: exec sleep 61, budget: 10}, {cmd: exec sleep 62, budget: 4}]}]
 windows: [{length: 10, cpu: 0, be_partition: P}]",
         "20",

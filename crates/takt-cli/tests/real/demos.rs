@@ -106,7 +106,7 @@ fn every_run_with_windows_has_such_messages() {
     });
 }
 
-/// Output that nobody reads: 300 windows, each with a message of 1000 bytes and a line on standard error.
+/// Output without a reader: 300 windows, each with a message of 1000 bytes and a line on standard error.
 #[test]
 fn a_reader_that_does_not_read_delays_nothing() {
     on_cpus(|| {
@@ -131,7 +131,7 @@ fn a_reader_that_does_not_read_delays_nothing() {
             let (mut out, mut log) = (String::new(), String::new());
             child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
             child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-            // What there was room for are whole lines.
+            // Lines are whole or missing.
             assert!(out.lines().count() > 20 && out.lines().all(|line| line == message), "{}", out.lines().count());
             assert!(
                 log.lines().filter(|line| line.contains("Window ended before all SC partitions finished")).count() > 20
@@ -254,7 +254,7 @@ partitions: [{name: keep, processes: [{cmd: exec sleep 1000, budget: 2}, {cmd: e
                 let _ = running.wait_unchecked();
                 assert!(
                     !named(&name).is_empty() && !processes(pid).is_empty(),
-                    "{mechanism}: nothing is left to be cleaned"
+                    "{mechanism}: there is nothing to clean"
                 );
                 room.takt(clean).expect(0);
                 assert_eq!(named(&name), Vec::<PathBuf>::new(), "{mechanism}: {clean:?}");

@@ -67,6 +67,10 @@ struct Present {
 }
 
 impl Partition {
+    /// Whether no policy schedules inside.
+    fn is_fifo(&self) -> bool {
+        self.guest.is_none()
+    }
     fn current(&self) -> Option<TaskId> {
         (self.served < self.tasks.len()).then(|| self.tasks[self.cursor])
     }
@@ -238,7 +242,7 @@ impl Windows {
             for partition in [slice.sc, slice.be].into_iter().flatten() {
                 partitions[partition].served = 0;
             }
-            let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.is_fifo()) else { continue };
             sc.cursor = 0;
             // DEmOS draws a budget when the activation begins.
             if demos.is_some() {
@@ -269,7 +273,7 @@ impl Windows {
             let Windows { windows, partitions, current, end, .. } = self;
             for slice in &windows[*current].slices {
                 for (partition, best_effort) in [(slice.sc, false), (slice.be, true)] {
-                    let partition = partition.map(|p| &mut partitions[p]).filter(|p| p.guest.is_none());
+                    let partition = partition.map(|p| &mut partitions[p]).filter(|p| p.is_fifo());
                     if let Some(partition) = partition {
                         partition.close_demos(best_effort, *end, cx);
                     }
@@ -279,7 +283,7 @@ impl Windows {
             return;
         }
         for slice in &self.windows[self.current].slices {
-            let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.is_fifo()) else { continue };
             for &task in &sc.tasks {
                 if cx.job(task).is_some() {
                     cx.finish(task, Outcome::Overrun);
