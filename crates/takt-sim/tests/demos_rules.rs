@@ -176,7 +176,7 @@ fn less_than_a_millisecond_at_the_end_of_a_window_is_none() {
 
 /// The same partition is best-effort in one window and safety-critical in the next.
 #[test]
-fn what_is_left_of_a_best_effort_activation_also_holds_on_the_safety_critical_side() {
+fn the_remainder_of_a_best_effort_activation_also_holds_on_the_safety_critical_side() {
     let o = expect(
         "rules demos 0
          process a 6
