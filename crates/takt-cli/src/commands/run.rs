@@ -143,7 +143,11 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
             (Some(control), Some(opened))
         }
     };
-    let header = header::header(&workload, "run", length);
+    let mut header = header::header(&workload, "run", length);
+    if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
+        let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();
+        header.real_places = if real == header.places { Vec::new() } else { real };
+    }
     let live = Arc::new(Mutex::new(Live::new(&header)));
     let log = args.log.map(|log::LogFormat::Json| {
         let per_job = plan.processes.iter().map(|process| process.per_job).collect();
