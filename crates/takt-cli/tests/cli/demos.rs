@@ -67,6 +67,21 @@ fn a_link_named_demos_sched_is_takt_demos() {
     assert_eq!(link(&room, &["-d", "-C", "{}"]).expect(0).stdout, room.takt(&["demos", "-d", "-C", "{}"]).stdout);
 }
 
+/// Pages for packages, from the same description as the help.
+#[test]
+fn every_command_has_a_manual_page() {
+    let room = Room::new();
+    room.takt(&["__reference", "--manual", "."]).expect(0);
+    let page = room.text("takt-demos.1");
+    for part in [".TH takt", "DEmOS", "\\-c", "\\-\\-strict\\-demos\\-exit", "demos\\-sched"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(room.text("demos-sched.1"), ".so man1/takt-demos.1\n");
+    assert!(room.text("takt-run.1").contains("\\-\\-on\\-window"));
+    assert!(!room.path("takt-__watch.1").exists(), "internal commands have none");
+    room.takt(&["__reference", "--manual", "not-there"]).expect(1);
+}
+
 #[test]
 fn faults_have_status_1_a_reason_and_the_form_of_demos() {
     let room = Room::with("");
