@@ -151,6 +151,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn missing_cpus_are_replaced_by_those_that_are_there() {
+        let set = |list: &[usize]| list.iter().copied().collect::<CpuSet>();
+        let present = set(&[1, 2, 5]);
+        assert_eq!(remapped(&set(&[0, 1, 5, 63]), &present), set(&[1, 5]));
+        assert_eq!(remapped(&set(&[0, 63]), &present), set(&[1]), "the lowest one");
+        assert_eq!(remapped(&present, &present), present);
+    }
+
+    #[test]
     fn a_thread_moves_between_cpus_and_classes() {
         std::thread::spawn(|| {
             let all = affinity(0).unwrap();

@@ -182,6 +182,9 @@ fn exit_statuses_are_those_of_demos() {
         let done = run(&room, &["-C", fails]).expect(1);
         assert!(has_line(&done, "[error] Every process failed"), "{}", done.stderr);
         run(&room, &["--strict-demos-exit", "-C", fails]).expect(0);
+        // Nothing is waited for without processes.
+        let done = run(&room, &["-t", "60000", "-C", fails]).expect(1);
+        assert!(done.took < Duration::from_secs(30), "{:?}", done.took);
         run(&room, &["-C", "windows: [{length: 30, cpu: 0, sc_processes: [exit 3, exit]}]"]).expect(0);
         // The figures are on standard error, where they are wanted.
         let done = run(&room, &["-t", "30", "--report", "-C", ENDLESS]).expect(0);

@@ -203,7 +203,9 @@ impl Narrator {
             self.log
                 .error(&format!("Something of this run could not be removed: {e}; `takt doctor --clean` tries again"));
         }
-        for note in report.notes.iter().filter(|note| note.starts_with("CPUs were shared")) {
+        // Another run on a CPU, and the commands that would prepare control groups.
+        let told = ["CPUs were shared", "v1 is not possible", "v2 is not possible"];
+        for note in report.notes.iter().filter(|note| told.iter().any(|start| note.starts_with(start))) {
             self.log.warning(note);
         }
         if unread > 0 {
