@@ -75,6 +75,16 @@ impl Failure {
         }
     }
 
+    /// The same failure with another status, for a command with the statuses of DEmOS.
+    pub(crate) fn with_status(self, status: u8) -> Failure {
+        Failure { status, ..self }
+    }
+
+    /// Whether it is one of this kind, and not of the lines of a file.
+    pub(crate) fn is(&self, code: Code) -> bool {
+        self.text.starts_with(&format!("error[{code}]"))
+    }
+
     /// The text, for a user at another terminal.
     pub(crate) fn text(&self) -> &str {
         &self.text

@@ -41,6 +41,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         scope: policy.scope.name().into(),
         seed: system.seed,
         places: system.places(),
+        real_places: Vec::new(),
         kernel_cpus: workload.handed.as_ref().map_or(CpuSet::EMPTY, |handed| handed.cpus),
         tasks: workload.tasks.iter().zip(&system.tasks).zip(bands).map(label).collect(),
         resources: workload.resources.clone(),

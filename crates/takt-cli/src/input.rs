@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::Engine;
-use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System, TaskId};
+use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System, TableRules, TaskId};
 use takt_core::time::Span;
-use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
+use takt_workload::{
+    AssignedPriorities, Code, Diagnostic, Driver, INLINE, MissingCpus, Options, Severity, Source, Workload,
+};
 
 /// The workload and what the command line changes about it.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Default, Debug)]
 pub(crate) struct Input {
     /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form; `-` is standard input
     pub(crate) file: PathBuf,
@@ -35,6 +37,12 @@ pub(crate) struct Input {
     /// Number of copies of a task, as in `player=6`, in place of its `copies`; may be given for several tasks
     #[arg(long, value_name = "TASK=N", value_parser = copies)]
     pub(crate) copies: Vec<(String, usize)>,
+    /// The text of the workload, where that is on the command line (`takt demos -C`).
+    #[arg(skip)]
+    pub(crate) text: Option<String>,
+    /// The rules of `takt demos`.
+    #[arg(skip)]
+    pub(crate) demos: bool,
 }
 
 fn copies(text: &str) -> Result<(String, usize), String> {
@@ -179,6 +187,12 @@ pub(crate) fn without_kernel(workload: &Workload, missing: &str, instead: &str) 
     Err(Failure::at(Code::NotApplicable, workload, Some(TaskId(index as u32)), message, &hint))
 }
 
+/// The length of a run that ends at `length`. By DEmOS's rules the instant of the end belongs to the run: what begins then, begins.
+pub(crate) fn last_instant(system: &System, length: Span) -> Span {
+    let inclusive = system.rules == TableRules::Demos && length > Span::ZERO;
+    if inclusive { length + Span::from_ns(1) } else { length }
+}
+
 impl Input {
     /// Reads and checks the file. Warnings go to standard error. `machine` is what `all` stands for in a real run.
     pub(crate) fn load(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
@@ -200,15 +214,36 @@ impl Input {
         Ok(workload)
     }
 
+    /// The text of the workload.
+    pub(crate) fn source(&self) -> Result<Source, Failure> {
+        match &self.text {
+            Some(text) => Source::from_bytes(INLINE, text.clone().into_bytes()),
+            None => Source::read(&self.file),
+        }
+        .map_err(|unreadable| Failure::unreadable(&unreadable))
+    }
+
+    /// The options of the command line about it, without the policy.
+    pub(crate) fn options(&self, machine: Option<CpuSet>) -> Options {
+        Options {
+            cpus: self.cpus.map(usize::from),
+            policy: None,
+            seed: self.seed,
+            machine,
+            copies: self.copies.clone(),
+            rules: self.demos.then_some(TableRules::Demos),
+            missing_cpus: self.demos.then_some(MissingCpus::Remap),
+        }
+    }
+
     /// Like [`Input::load`], and keeps the warnings for itself.
     pub(crate) fn load_quietly(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
-        let source = Source::read(&self.file).map_err(|u| Failure::unreadable(&u))?;
+        let source = self.source()?;
         let mut policy = self.policy;
         if let (Some(spec), Some(placement)) = (&mut policy, self.placement) {
             spec.placement = placement;
         }
-        let options =
-            Options { cpus: self.cpus.map(usize::from), policy, seed: self.seed, machine, copies: self.copies.clone() };
+        let options = Options { policy, ..self.options(machine) };
         let mut workload =
             takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
         if let Some(placement) = self.placement {

@@ -17,6 +17,7 @@ mod report;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::any::TypeId;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_core::policy::Registry;
@@ -37,6 +38,8 @@ enum Command {
     Import(commands::import::Args),
     Sim(commands::sim::Args),
     Run(commands::run::Args),
+    #[command(disable_help_flag = true)]
+    Demos(commands::demos::Args),
     Ctl(commands::ctl::Args),
     Policies(commands::policies::Args),
     Doctor(commands::doctor::Args),
@@ -77,12 +80,22 @@ fn negative_values(command: clap::Command) -> clap::Command {
 /// At a second call with another registry.
 pub fn main(registry: Registry) -> ExitCode {
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
-    let cli = Cli::from_arg_matches(&negative_values(Cli::command()).get_matches()).unwrap_or_else(|e| e.exit());
+    let mut given: Vec<OsString> = std::env::args_os().collect();
+    if commands::demos::is_link(given.first()) {
+        given.splice(0..1, ["takt".into(), "demos".into()]);
+    }
+    let matches = negative_values(Cli::command()).try_get_matches_from(&given);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(e) if given.get(1).is_some_and(|command| command == "demos") => return commands::demos::usage(&e),
+        Err(e) => e.exit(),
+    };
     let result = match cli.command {
         Command::Check(args) => commands::check::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Demos(args) => commands::demos::run(&args),
         Command::Ctl(args) => commands::ctl::run(&args),
         Command::Policies(args) => commands::policies::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),

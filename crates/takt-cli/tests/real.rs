@@ -9,4 +9,6 @@ mod common;
 mod machine;
 #[path = "real/mod.rs"]
 mod real;
+#[path = "cli/schedules.rs"]
+mod schedules;
 mod tmux;

@@ -28,6 +28,7 @@ pub use spec::{
     CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting, Values,
 };
 pub use system::{
-    Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, TABLES_MAX, Timing, Window, WindowTable,
+    Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, TABLES_MAX, TableRules, Timing, Window,
+    WindowTable,
 };
 pub use task::{Completion, Handler, OnAbort, OnExit, Task};

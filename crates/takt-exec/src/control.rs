@@ -707,6 +707,7 @@ impl Control {
             ("seed", old.seed != new.seed),
             ("speeds", old.speeds != new.speeds),
             ("locking", old.locking != new.locking),
+            ("rules", old.rules != new.rules),
             ("load", old.load != new.load),
         ];
         fixed.extend(parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| format!("`{name}`")));

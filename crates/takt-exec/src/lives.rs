@@ -680,16 +680,17 @@ pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut
     let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
     let mut sets_of: Vec<Vec<CpuSet>> = vec![Vec::new(); system.partitions.len()];
     for slice in system.windows.iter().flat_map(|w| &w.slices) {
+        let cpus = plan.real(&slice.cpus, present);
         for partition in [slice.sc, slice.be].into_iter().flatten() {
             let sets = &mut sets_of[partition.index()];
-            if !sets.contains(&slice.cpus) {
-                sets.push(slice.cpus);
+            if !sets.contains(&cpus) {
+                sets.push(cpus);
             }
         }
     }
     for (partition, sets) in system.partitions.iter().zip(sets_of) {
         // The widest set that it will ever get: what it finds while it initialises.
-        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or(system.cpus);
+        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or_else(|| plan.real(&system.cpus, present));
         if partition.policy.is_none() {
             let handle = groups.add(&widest, partition.tasks.len(), sets.len() > 1)?;
             for (i, task) in (0..).zip(&partition.tasks) {

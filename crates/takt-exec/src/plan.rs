@@ -15,7 +15,7 @@ use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
-use takt_linux::{Choice, Identity, JobEnd, Limit, RunId, Signal};
+use takt_linux::{Announcer, Choice, Identity, JobEnd, Limit, Names, RunId, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -58,6 +58,15 @@ pub struct Plan {
     pub output_to_stderr: bool,
     /// The service manager that started this process, which learns when the schedule begins and ends and that the scheduler lives.
     pub manager: Option<Arc<ServiceManager>>,
+    /// Names of the groups of the run, in place of those that name the run.
+    pub names: Option<Names>,
+    /// Whether a slice has those of its CPUs that are there, and without any the lowest one. Otherwise a missing CPU is an error. For window
+    /// tables.
+    pub remaps_cpus: bool,
+    /// Whether the run ends with the last process, although failed tasks would miss further jobs until its planned end.
+    pub ends_with_processes: bool,
+    /// Lines at the begin of windows.
+    pub announcer: Option<Arc<Announcer>>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }
@@ -83,8 +92,20 @@ impl Plan {
         self.processes.iter().any(|process| process.thread_of.is_some())
     }
 
+    /// The CPUs that stand for those of a slice on a machine with these CPUs.
+    pub(crate) fn real(&self, cpus: &CpuSet, present: &CpuSet) -> CpuSet {
+        match self.remaps_cpus {
+            true => takt_linux::rt::remapped(cpus, present),
+            false => *cpus,
+        }
+    }
+
     /// The CPUs of the system on which Takt schedules: without imaginary ones.
-    pub(crate) fn own_cpus(&self, system: &System) -> CpuSet {
+    pub(crate) fn own_cpus(&self, system: &System, present: &CpuSet) -> CpuSet {
+        if self.remaps_cpus {
+            let slices = system.windows.iter().flat_map(|window| &window.slices);
+            return slices.fold(CpuSet::EMPTY, |own, slice| own.union(&self.real(&slice.cpus, present)));
+        }
         let of_kernel = system.tasks.iter().zip(&self.processes).filter(|(_, process)| process.kernel.is_some());
         of_kernel.fold(system.cpus, |own, (task, _)| own.difference(&task.affinity))
     }
@@ -92,7 +113,7 @@ impl Plan {
     /// All real CPUs of the run that the machine has.
     pub(crate) fn cpus(&self, system: &System, present: &CpuSet) -> CpuSet {
         let of_kernel = self.processes.iter().filter_map(|process| process.kernel);
-        of_kernel.fold(self.own_cpus(system), |all, kernel| all.union(&kernel.cpus.unwrap_or(*present)))
+        of_kernel.fold(self.own_cpus(system, present), |all, kernel| all.union(&kernel.cpus.unwrap_or(*present)))
     }
 
     /// Whether a process is in the class `SCHED_DEADLINE`, which runs before the scheduler.

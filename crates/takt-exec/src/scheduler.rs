@@ -28,7 +28,7 @@ use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_linux::rt::Class;
-use takt_linux::{Group, JobEnd, PartitionHandle};
+use takt_linux::{Announcer, Group, JobEnd, PartitionHandle};
 use takt_trace::Stamped;
 
 /// How many completions one wait takes in.
@@ -194,6 +194,11 @@ pub(crate) struct Setup<A: Actuator> {
     /// See [`Plan::changes`].
     pub(crate) changes: Vec<(Time, Input)>,
     pub(crate) duration: Option<Span>,
+    /// The CPUs of the engine's places on this machine.
+    pub(crate) places: Vec<CpuSet>,
+    pub(crate) announcer: Option<Arc<Announcer>>,
+    /// See [`Plan::ends_with_processes`].
+    pub(crate) ends_with_processes: bool,
     /// With dispatch by priority.
     pub(crate) levels: Option<Levels>,
     /// By task: its reactions.
@@ -282,7 +287,6 @@ impl Sink for StepSink {
 
 pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) setup: Setup<A>,
-    places: Vec<CpuSet>,
     sink: StepSink,
     pub(crate) inputs: Vec<Input>,
     /// The tasks whose jobs are segments.
@@ -342,7 +346,6 @@ impl<A: Actuator> Scheduler<A> {
         let n = setup.engine.system().tasks.len();
         let windows = &setup.engine.system().windows;
         Scheduler {
-            places: setup.engine.places().to_vec(),
             segmented: (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].segments.is_some()).collect(),
             sink: StepSink {
                 records: Vec::with_capacity(records_of(n)),
@@ -460,7 +463,7 @@ impl<A: Actuator> Scheduler<A> {
         }
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
-        let misses = engine.any_failed() && self.setup.duration.is_some();
+        let misses = engine.any_failed() && self.setup.duration.is_some() && !self.setup.ends_with_processes;
         if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses && !self.returns()) {
             let at = now.max(self.setup.engine.now());
             self.close(at);
@@ -873,6 +876,7 @@ impl<A: Actuator> Scheduler<A> {
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
             // thread, if it has no real-time class, before it gets to look at the clock again.
             if started.is_none() && !matches!(command, Command::Stop { .. } | Command::Replace { .. }) {
+                self.announce();
                 started = Some(self.setup.actuator.now());
             }
             match command {
@@ -889,6 +893,9 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
             }
         }
+        if started.is_none() {
+            self.announce();
+        }
         self.leave_aborted();
         self.freeze_unpreempted();
         let done = self.setup.actuator.now();
@@ -900,6 +907,18 @@ impl<A: Actuator> Scheduler<A> {
         let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
         self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
         self.react();
+    }
+
+    /// Announces the window that begins in this step. The processes of the window before have stopped by then.
+    fn announce(&self) {
+        let Some(announcer) = &self.setup.announcer else { return };
+        let begun = self.sink.records.iter().rev().find_map(|record| match record.kind {
+            RecordKind::Window { window, .. } => Some(window),
+            _ => None,
+        });
+        if let Some(window) = begun {
+            announcer.announce(window == 0);
+        }
     }
 
     /// Finds the jobs that are late or have exceeded their runtime before a step ends them.
@@ -986,8 +1005,9 @@ impl<A: Actuator> Scheduler<A> {
             // The job begins when its process has the class of the schedule.
             return self.note(task, Refused::Dispatch { place, work }, Err(refused));
         }
-        let cpus = place.map(|place| &self.places[place.index()]);
-        let done = self.setup.dispatch(task, cpus, work, runs && before.is_none(), self.start, &mut self.meters);
+        let cpus = place.map(|place| self.setup.places[place.index()]);
+        let done =
+            self.setup.dispatch(task, cpus.as_ref(), work, runs && before.is_none(), self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
     }
 
@@ -1155,6 +1175,9 @@ impl<A: Actuator> Setup<A> {
             requests: lives.requests(),
             changes: plan.changes.clone(),
             duration: plan.duration,
+            places: engine.places().to_vec(),
+            announcer: plan.announcer.clone(),
+            ends_with_processes: plan.ends_with_processes,
             engine,
             actuator,
             inbox,
@@ -1266,9 +1289,9 @@ impl<A: Actuator> Setup<A> {
 
     /// With dispatch by priority: gives a running task a priority above all others on its CPUs.
     fn raise(&mut self, task: TaskId) -> io::Result<()> {
-        let Setup { engine, actuator, slots, levels, .. } = self;
+        let Setup { engine, actuator, slots, levels, places, .. } = self;
         let (Some(levels), Some(place)) = (levels, engine.place_of(task)) else { return Ok(()) };
-        levels.raise(task, place, &engine.places()[place.index()], |other, level| {
+        levels.raise(task, place, &places[place.index()], |other, level| {
             let slot = &slots[other.index()];
             // The threads that a program with segments starts are ordinary ones.
             let set = match slot.segments {

@@ -198,8 +198,8 @@ impl Supervisor {
         let n = system.tasks.len();
         // Before the groups: a delegated one must hold no process but those of Takt.
         let starter = Starter::open(&id).ok();
-        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
-        let mut mechanism = open(plan.mechanism, &id)?;
+        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open_as };
+        let mut mechanism = open(plan.mechanism, &id, plan.names.clone())?;
         starter.into_iter().for_each(|starter| mechanism.start_by(starter));
         if plan.has_threads() {
             mechanism.expect_threads()?;
@@ -286,7 +286,8 @@ impl Supervisor {
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let (scheduler_returned, mut returned) = RingBuffer::new(1);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (cpus, own) = (self.plan.cpus(&system, &self.mechanism.cpus()), self.plan.own_cpus(&system));
+        let present = self.mechanism.cpus();
+        let (cpus, own) = (self.plan.cpus(&system, &present), self.plan.own_cpus(&system, &present));
         // Beside processes that run before it, the scheduler runs on the CPU that they leave.
         let single = (own.len() == 1 && !self.plan.outranks_scheduler()).then_some(own);
         let acts = Acts {
@@ -310,8 +311,9 @@ impl Supervisor {
         if control.is_some() {
             control::make_room(&mut engine);
         }
-        let setup =
+        let mut setup =
             Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+        setup.places.iter_mut().for_each(|cpus| *cpus = self.plan.real(cpus, &present));
         let lost = setup.lost.clone();
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.

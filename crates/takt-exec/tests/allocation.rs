@@ -298,6 +298,10 @@ fn run(text: &str, mechanism: Choice) -> Report {
         exec_limit: 10,
         output_to_stderr: true,
         manager: None,
+        names: None,
+        remaps_cpus: false,
+        ends_with_processes: false,
+        announcer: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

@@ -1,13 +1,18 @@
 //! Partitions and groups of a run, and their directories in a hierarchy of control groups.
 
-use crate::control;
+use crate::control::{self, Text};
 use crate::layout::Hierarchy;
+use crate::run_id::RunId;
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Arc, OnceLock};
+
+/// The longest path of a control file below the directory of a run: a name has at most 255 bytes.
+const LONGEST: usize = 320;
 
 /// This machine cannot do what was asked.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -32,11 +37,49 @@ pub struct Group {
     pub index: u32,
 }
 
+/// Names of the groups of a run, for scripts that look for them there: `ROOT/PARTITION/procN` in place of `takt-RUN/pI/tN`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Names {
+    /// That of the run's directory, below the group of this process.
+    pub root: String,
+    /// Those of the partitions, in the order in which they are added.
+    pub partitions: Vec<String>,
+}
+
+impl Names {
+    /// Whether the directory of the run can be made in a group.
+    ///
+    /// # Errors
+    /// A group of that name is there.
+    pub(crate) fn are_free(&self, own: &Path) -> Result<(), Unavailable> {
+        let path = own.join(&self.root);
+        let Ok(entries) = fs::read_dir(&path) else { return Ok(()) };
+        let owner = entries.flatten().find_map(|entry| RunId::of_mark(entry.file_name().to_str()?));
+        Err(match owner {
+            Some(run) if run.is_alive() => Unavailable {
+                reason: format!("the group `{}` belongs to a run of process {}, which lives", self.root, run.pid()),
+                fix: format!("end that run (kill {}), or choose another name with -g", run.pid()),
+            },
+            Some(_) => Unavailable {
+                reason: format!("the group `{}` of a dead run cannot be removed", self.root),
+                fix: "takt doctor --clean".into(),
+            },
+            None => Unavailable {
+                reason: format!("there is a group {}, and no run of Takt has made it", path.display()),
+                fix: format!("rmdir {}, or choose another name with -g", path.display()),
+            },
+        })
+    }
+}
+
 /// The run's directory in one hierarchy. Dropping it removes the directory if it is empty.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) path: PathBuf,
     pub(crate) dir: OwnedFd,
+    names: Option<Arc<Names>>,
+    /// The directory that says whose the groups are, if their names do not.
+    mark: Option<PathBuf>,
 }
 
 impl Thread {
@@ -46,10 +89,19 @@ impl Thread {
 }
 
 impl Tree {
-    pub(crate) fn create(hierarchy: &Hierarchy, name: &str) -> Result<Tree, Unavailable> {
-        let path = hierarchy.own.join(name);
-        let made = fs::create_dir(&path).and_then(|()| control::open_dir(&path));
-        made.map(|dir| Tree { path: path.clone(), dir }).map_err(|e| Unavailable {
+    pub(crate) fn create(hierarchy: &Hierarchy, run: &RunId, names: Option<&Arc<Names>>) -> Result<Tree, Unavailable> {
+        let path = hierarchy.own.join(names.map_or_else(|| run.group_name(), |names| names.root.clone()));
+        let made = fs::create_dir(&path).and_then(|()| {
+            let (dir, names) = (control::open_dir(&path)?, names.cloned());
+            let mut tree = Tree { path: path.clone(), dir, names, mark: None };
+            if tree.names.is_some() {
+                let mark = path.join(run.mark_name());
+                fs::create_dir(&mark)?;
+                tree.mark = Some(mark);
+            }
+            Ok(tree)
+        });
+        made.map_err(|e| Unavailable {
             reason: format!("cannot create a group in {}: {e}", hierarchy.own.display()),
             fix: match e.kind() {
                 io::ErrorKind::PermissionDenied => {
@@ -62,17 +114,55 @@ impl Tree {
 
     /// The directory of a partition.
     pub(crate) fn partition(&self, number: usize) -> PathBuf {
-        self.path.join(format!("p{number}"))
+        match self.name(number) {
+            Some(name) => self.path.join(name),
+            None => self.path.join(format!("p{number}")),
+        }
+    }
+
+    /// Whether the groups have names of their own.
+    pub(crate) fn is_named(&self) -> bool {
+        self.names.is_some()
     }
 
     /// The directory of a group.
     pub(crate) fn group(&self, group: Group) -> PathBuf {
-        self.path.join(format!("p{}/t{}", group.partition.0, group.index))
+        let kind = if self.names.is_some() { "proc" } else { "t" };
+        self.partition(group.partition.0 as usize).join(format!("{kind}{}", group.index))
+    }
+
+    /// A directory for a group that belongs to no partition.
+    pub(crate) fn own(&self, name: &str) -> PathBuf {
+        self.mark.as_ref().unwrap_or(&self.path).join(name)
+    }
+
+    /// The path of a file of a group, from the run's directory on. For the scheduler thread: it does not allocate.
+    pub(crate) fn file(&self, group: Group, file: &str) -> Result<Text<LONGEST>, Errno> {
+        let (partition, index) = (group.partition.0, group.index);
+        match self.name(partition as usize) {
+            Some(name) => Text::format(format_args!("{name}/proc{index}/{file}")),
+            None => Text::format(format_args!("p{partition}/t{index}/{file}")),
+        }
+    }
+
+    /// The same for a partition.
+    pub(crate) fn partition_file(&self, partition: PartitionHandle, file: &str) -> Result<Text<LONGEST>, Errno> {
+        match self.name(partition.0 as usize) {
+            Some(name) => Text::format(format_args!("{name}/{file}")),
+            None => Text::format(format_args!("p{}/{file}", partition.0)),
+        }
+    }
+
+    fn name(&self, partition: usize) -> Option<&str> {
+        self.names.as_ref()?.partitions.get(partition).map(String::as_str)
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
+        if let Some(mark) = &self.mark {
+            let _ = fs::remove_dir(mark);
+        }
         let _ = fs::remove_dir(&self.path);
     }
 }

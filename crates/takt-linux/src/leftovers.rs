@@ -149,9 +149,11 @@ fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains
     let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
     for hierarchy in [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten() {
         for dir in control::tree(&hierarchy.mount) {
-            let name = dir.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok());
-            if let Some(run) = name.filter(&wanted) {
-                found.entry(run).or_default().groups.push(dir);
+            let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
+            let marked = RunId::of_mark(name).zip(dir.parent().map(Path::to_path_buf));
+            let named = name.strip_prefix(PREFIX).and_then(|name| name.parse().ok()).map(|run| (run, dir.clone()));
+            if let Some((run, top)) = named.or(marked).filter(|(run, _)| wanted(run)) {
+                found.entry(run).or_default().groups.push(top);
             }
         }
     }

@@ -26,6 +26,7 @@ mod shared_cpus;
 mod spawn;
 mod sync;
 mod sys;
+mod unwaiting;
 
 pub mod count;
 pub mod disturbance;
@@ -42,7 +43,7 @@ pub mod watcher;
 
 pub use commands::Commands;
 pub use cpu_lock::{CpuLock, Holder};
-pub use group::{Group, PartitionHandle, Unavailable};
+pub use group::{Group, Names, PartitionHandle, Unavailable};
 pub use identity::{Identity, Limit, UnknownIdentity};
 pub use job_end::{JobEnd, JobEnds, Tracepoints};
 pub use layout::{Hierarchy, Layout, LayoutKind};
@@ -51,3 +52,4 @@ pub use page::SharedPage;
 pub use run_id::RunId;
 pub use rustix::process::Signal;
 pub use spawn::{Output, SpawnSpec};
+pub use unwaiting::{Announcer, Unwaiting, WHOLE_MAX};

@@ -1,6 +1,6 @@
 //! Process groups that can be frozen, thawed, moved between CPUs and killed.
 //!
-//! One group per process: `takt-RUN/p<i>/t<k>` in every hierarchy that is used. The CPU set belongs to the
+//! One group per process: `takt-RUN/p<i>/t<k>` in every hierarchy that is used, or with names that scripts know. The CPU set belongs to the
 //! partition `p<i>`.
 //!
 //! How it is done is a [`Freezer`] and a [`CpuBinder`], each with what the kernel does that shaped it.
@@ -9,7 +9,7 @@ use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
 use crate::delegated::Delegated;
 use crate::freezer::{self, Freezer};
-use crate::group::{Group, Member, PartitionHandle, Thread, Tree, Unavailable};
+use crate::group::{Group, Member, Names, PartitionHandle, Thread, Tree, Unavailable};
 use crate::identity::Limit;
 use crate::layout::Layout;
 use crate::rt;
@@ -123,9 +123,21 @@ impl Mechanism {
     /// # Errors
     /// When the chosen mechanism does not work here; [`Choice::Auto`] always finds one.
     pub fn open(choice: Choice, run: &RunId) -> Result<Mechanism, Unavailable> {
+        Mechanism::open_as(choice, run, None)
+    }
+
+    /// [`Mechanism::open`] with names for the groups, and a mark beside these that says whose they are.
+    ///
+    /// # Errors
+    /// As for [`Mechanism::open`], and when there is a group of that name.
+    pub fn open_as(choice: Choice, run: &RunId, names: Option<Names>) -> Result<Mechanism, Unavailable> {
         let layout = Layout::read()
             .map_err(|e| Unavailable { reason: e.to_string(), fix: "mount -t proc proc /proc".to_string() })?;
-        Mechanism::open_on(&layout, choice, run)
+        if let Some(names) = &names {
+            let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten();
+            hierarchies.into_iter().try_for_each(|hierarchy| names.are_free(&hierarchy.own))?;
+        }
+        Mechanism::open_named(&layout, choice, run, names.map(Arc::new).as_ref())
     }
 
     /// [`Mechanism::open`] for a run that starts processes while others are scheduled.
@@ -134,9 +146,9 @@ impl Mechanism {
     /// group needs, too (`cgroup_mutex` in the kernel's cgroup.c). So where the two come together, CPU sets are set by affinities.
     ///
     /// # Errors
-    /// As for [`Mechanism::open`].
-    pub fn open_for_starts(choice: Choice, run: &RunId) -> Result<Mechanism, Unavailable> {
-        let mut mechanism = Mechanism::open(choice, run)?;
+    /// As for [`Mechanism::open_as`].
+    pub fn open_for_starts(choice: Choice, run: &RunId, names: Option<Names>) -> Result<Mechanism, Unavailable> {
+        let mut mechanism = Mechanism::open_as(choice, run, names)?;
         let slow = mechanism.cpuset.take_if(|_| mechanism.freezer.name() == "v2");
         if let Some(slow) = slow {
             mechanism.trees.retain(|tree| !Arc::ptr_eq(tree, &slow));
@@ -182,16 +194,25 @@ impl Mechanism {
     /// # Errors
     /// As for [`Mechanism::open`].
     pub fn open_on(layout: &Layout, choice: Choice, run: &RunId) -> Result<Mechanism, Unavailable> {
+        Mechanism::open_named(layout, choice, run, None)
+    }
+
+    fn open_named(
+        layout: &Layout,
+        choice: Choice,
+        run: &RunId,
+        names: Option<&Arc<Names>>,
+    ) -> Result<Mechanism, Unavailable> {
         match choice {
-            Choice::V2 => Mechanism::open_v2(layout, run),
-            Choice::V1 => Mechanism::open_v1(layout, run),
+            Choice::V2 => Mechanism::open_v2(layout, run, names),
+            Choice::V1 => Mechanism::open_v1(layout, run, names),
             Choice::Signal => Mechanism::open_signal(run),
             Choice::Auto => {
-                let v1 = match Mechanism::open_v1(layout, run) {
+                let v1 = match Mechanism::open_v1(layout, run, names) {
                     Ok(v1) => return Ok(v1),
                     Err(e) => e,
                 };
-                let v2 = match Mechanism::open_v2(layout, run) {
+                let v2 = match Mechanism::open_v2(layout, run, names) {
                     Ok(v2) => return Ok(v2),
                     Err(e) => e,
                 };
@@ -203,12 +224,12 @@ impl Mechanism {
         }
     }
 
-    fn open_v2(layout: &Layout, run: &RunId) -> Result<Mechanism, Unavailable> {
+    fn open_v2(layout: &Layout, run: &RunId, names: Option<&Arc<Names>>) -> Result<Mechanism, Unavailable> {
         let unified = layout.unified.as_ref().ok_or_else(|| Unavailable {
             reason: "no cgroup v2 hierarchy is mounted".into(),
             fix: "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified".into(),
         })?;
-        let tree = Tree::create(unified, &run.group_name())?;
+        let tree = Tree::create(unified, run, names)?;
         if !tree.path.join("cgroup.freeze").exists() {
             return Err(Unavailable {
                 reason: "this kernel's cgroup v2 cannot freeze".into(),
@@ -226,7 +247,7 @@ impl Mechanism {
             let list = control::read(&tree.path.join("cpuset.cpus.effective")).unwrap_or_default();
             (None, Some(control::parse_cpus(&list)))
         } else {
-            open_cpuset(layout, run, &mut notes)
+            open_cpuset(layout, run, names, &mut notes)
         };
         let unified = Arc::new(tree);
         let freezer = Box::new(freezer::v2::V2 { tree: unified.clone() });
@@ -234,14 +255,14 @@ impl Mechanism {
         Mechanism::new(run, freezer, trees, cpus, notes)
     }
 
-    fn open_v1(layout: &Layout, run: &RunId) -> Result<Mechanism, Unavailable> {
+    fn open_v1(layout: &Layout, run: &RunId, names: Option<&Arc<Names>>) -> Result<Mechanism, Unavailable> {
         let freezer = layout.freezer.as_ref().ok_or_else(|| Unavailable {
             reason: "no v1 freezer hierarchy is mounted".into(),
             fix: "mkdir -p /sys/fs/cgroup/freezer && mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer".into(),
         })?;
         let mut notes = Vec::new();
-        let tree = Tree::create(freezer, &run.group_name())?;
-        let keep = tree.path.join("keep");
+        let tree = Tree::create(freezer, run, names)?;
+        let keep = tree.own("keep");
         let kept = fs::create_dir(&keep).and_then(|()| control::write(&keep.join("freezer.state"), "FROZEN"));
         if let Err(e) = kept {
             let _ = fs::remove_dir(&keep);
@@ -250,7 +271,7 @@ impl Mechanism {
                 fix: "a kernel with CONFIG_CGROUP_FREEZER is needed".into(),
             });
         }
-        let unified = match layout.unified.as_ref().map(|h| Tree::create(h, &run.group_name())) {
+        let unified = match layout.unified.as_ref().map(|h| Tree::create(h, run, names)) {
             Some(Ok(unified)) => Some(unified),
             Some(Err(e)) => {
                 notes
@@ -262,7 +283,7 @@ impl Mechanism {
                 None
             }
         };
-        let (cpuset, cpus) = open_cpuset(layout, run, &mut notes);
+        let (cpuset, cpus) = open_cpuset(layout, run, names, &mut notes);
         let tree = Arc::new(tree);
         let freezer = Box::new(freezer::v1::V1 { tree: tree.clone() });
         let trees = Trees { unified: unified.map(Arc::new), delegated: None, frozen: Some(tree), cpuset };

@@ -31,6 +31,13 @@ pub enum Class {
     },
 }
 
+/// The CPUs that stand for these on a machine with the CPUs `present`: those that it has, and without any its lowest one.
+#[must_use]
+pub fn remapped(cpus: &CpuSet, present: &CpuSet) -> CpuSet {
+    let there = cpus.intersection(present);
+    if there.is_empty() { present.iter().take(1).collect() } else { there }
+}
+
 /// Gives a thread another class.
 ///
 /// # Errors
@@ -142,6 +149,15 @@ pub fn throttle() -> io::Result<(Option<Span>, Span)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_cpus_are_replaced_by_those_that_are_there() {
+        let set = |list: &[usize]| list.iter().copied().collect::<CpuSet>();
+        let present = set(&[1, 2, 5]);
+        assert_eq!(remapped(&set(&[0, 1, 5, 63]), &present), set(&[1, 5]));
+        assert_eq!(remapped(&set(&[0, 63]), &present), set(&[1]), "the lowest one");
+        assert_eq!(remapped(&present, &present), present);
+    }
 
     #[test]
     fn a_thread_moves_between_cpus_and_classes() {

@@ -12,6 +12,8 @@ pub(crate) const GROUP_VARIABLE: &str = "TAKT_GROUP";
 
 /// Prefix of every group that Takt makes.
 pub(crate) const PREFIX: &str = "takt-";
+/// It follows the prefix in the name of a mark.
+const MARK: &str = "mark-";
 
 /// Identity of a run: the process that drives it and that process's start time, since a process id alone is reused.
 ///
@@ -43,6 +45,14 @@ impl RunId {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.start)
+    }
+    /// Name of the directory that says whose a group is that has another name.
+    pub(crate) fn mark_name(&self) -> String {
+        format!("{PREFIX}{MARK}{self}")
+    }
+    /// The run that the name of a directory marks.
+    pub(crate) fn of_mark(name: &str) -> Option<RunId> {
+        name.strip_prefix(PREFIX)?.strip_prefix(MARK)?.parse().ok()
     }
     /// Name of the run's directory in each cgroup hierarchy.
     #[must_use]
@@ -120,6 +130,8 @@ mod tests {
         let other = RunId { start: run.start + 1, ..run };
         assert!(!other.is_alive(), "the same process id with another start time is another process");
         assert_ne!(RunId::new().unwrap().group_name(), run.group_name());
+        assert_eq!(RunId::of_mark(&run.mark_name()), Some(run));
+        assert_eq!(RunId::of_mark(&run.group_name()), None);
         for bad in ["", "1", "x-1", "1-x", "1-2-3-4", "01-2", "1-2-0", "-1-2"] {
             assert_eq!(bad.parse::<RunId>(), Err(NotARun), "{bad:?}");
         }

@@ -567,3 +567,12 @@ pub(crate) fn exit_with(text: &[u8], status: c_int) -> ! {
         libc::_exit(status)
     }
 }
+
+/// Hour, minute and second of a time since 1970, in the time zone of this process.
+pub(crate) fn local_time(seconds: i64) -> Option<(i32, i32, i32)> {
+    // SAFETY: all fields are numbers, and a pointer that may be null.
+    let mut fields: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to live values of their types for the length of the call.
+    let known = unsafe { !libc::localtime_r(&seconds, &mut fields).is_null() };
+    known.then_some((fields.tm_hour, fields.tm_min, fields.tm_sec))
+}

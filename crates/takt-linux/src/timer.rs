@@ -123,6 +123,16 @@ impl AsFd for Timer {
     }
 }
 
+/// The time of day in the time zone of this process: hour, minute, second, millisecond. UTC where no time zone is known.
+#[must_use]
+pub fn time_of_day() -> (i32, i32, i32, u32) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seconds = now.as_secs() as i64;
+    let utc = || ((seconds / 3600 % 24) as i32, (seconds / 60 % 60) as i32, (seconds % 60) as i32);
+    let (hour, minute, second) = crate::sys::local_time(seconds).unwrap_or_else(utc);
+    (hour, minute, second, now.subsec_millis())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

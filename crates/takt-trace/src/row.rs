@@ -239,6 +239,8 @@ struct HeaderJson {
     scope: String,
     seed: u64,
     places: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    real_places: Vec<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     kernel_cpus: String,
     tasks: Vec<TaskJson>,
@@ -294,6 +296,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         scope: h.scope.clone(),
         seed: h.seed,
         places: h.places.iter().map(CpuSet::to_string).collect(),
+        real_places: h.real_places.iter().map(CpuSet::to_string).collect(),
         kernel_cpus: h.kernel_cpus.to_string(),
         tasks: h.tasks.iter().map(task).collect(),
         resources: h.resources.clone(),
@@ -331,6 +334,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         scope: h.scope,
         seed: h.seed,
         places: h.places.iter().map(place).collect::<Result<_, _>>()?,
+        real_places: h.real_places.iter().map(place).collect::<Result<_, _>>()?,
         kernel_cpus: place(&h.kernel_cpus)?,
         tasks: h.tasks.into_iter().map(task).collect::<Result<_, _>>()?,
         resources: h.resources,

@@ -24,6 +24,9 @@ pub struct Header {
     pub seed: u64,
     /// The CPU sets that records name by index ([`takt_core::model::System::places`]); no set twice.
     pub places: Vec<CpuSet>,
+    /// The CPUs that had the processes of these places in a real run, where the machine lacked some (`missing_cpus: remap`); empty
+    /// where each place is itself.
+    pub real_places: Vec<CpuSet>,
     /// The imaginary CPUs of tasks that the kernel schedules: such a task is on its own from the release of a job to the end.
     pub kernel_cpus: CpuSet,
     /// The tasks that records name by index.

@@ -10,12 +10,13 @@ use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
-use crate::{DEFAULT_INIT_TIMEOUT, Dispatch, OnCrash, Realtime, Settings, Spawn, Workload};
+use crate::{DEFAULT_INIT_TIMEOUT, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server, Task,
+    Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server,
+    TableRules, Task,
 };
 use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
@@ -96,14 +97,25 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if system.be_start == BestEffortStart::SliceDone {
         line!(out, "be_start: slice");
     }
+    if system.rules == TableRules::Demos {
+        line!(out, "rules: demos");
+    }
+    if settings.missing_cpus == MissingCpus::Remap {
+        line!(out, "missing_cpus: remap");
+    }
     if settings.init_timeout != DEFAULT_INIT_TIMEOUT {
         line!(out, "init_timeout: {}", duration_text(settings.init_timeout));
     }
     if settings.exec_limit != default.exec_limit {
         line!(out, "exec_limit: {}", settings.exec_limit);
     }
-    if settings.realtime != default.realtime {
-        line!(out, "realtime: {}", if settings.realtime == Realtime::Yes { "yes" } else { "no" });
+    if settings.realtime != default.realtime || system.rules == TableRules::Demos {
+        let text = match settings.realtime {
+            Realtime::Auto => "auto",
+            Realtime::Yes => "yes",
+            Realtime::No => "no",
+        };
+        line!(out, "realtime: {text}");
     }
     if settings.priority != default.priority {
         line!(out, "priority: {}", settings.priority);

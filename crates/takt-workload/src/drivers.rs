@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 81] = [
+const TABLE: [(&str, Use, Use); 83] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -65,6 +65,8 @@ const TABLE: [(&str, Use, Use); 81] = [
     ("steal", Honoured, OtherSide),
     ("changes", Honoured, Depends),
     ("be_start", Honoured, Honoured),
+    ("rules", Honoured, Honoured),
+    ("missing_cpus", OtherSide, Honoured),
     ("set_cwd", OtherSide, Honoured),
     ("scheduler_cpu", OtherSide, Honoured),
     ("demos_cpu", OtherSide, Honoured),

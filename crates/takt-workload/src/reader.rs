@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, TaskId};
+use takt_core::model::{Arrival, TableRules, TaskId};
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
@@ -65,6 +65,8 @@ pub(crate) struct Reader {
     pub(crate) entries: usize,
     /// Where keys are that a driver may not carry out.
     pub(crate) places: Vec<(&'static str, Place)>,
+    /// The rules of the window table.
+    pub(crate) rules: TableRules,
 }
 
 impl Reader {

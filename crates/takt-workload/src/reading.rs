@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
-use crate::source::{MAX_BYTES, Source, remedy};
+use crate::source::{INLINE, MAX_BYTES, Source, remedy};
 use std::io::Read;
 use std::path::Path;
 
@@ -91,7 +91,12 @@ impl Source {
     /// Whether the text came from standard input or through a pipe, and not from a file.
     pub fn is_pipe(&self) -> bool {
         let is_special = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
-        self.name == STANDARD_INPUT || std::fs::metadata(&self.name).is_ok_and(is_special)
+        !self.may_be_special() || std::fs::metadata(&self.name).is_ok_and(is_special)
+    }
+
+    /// Whether the name is the path of a file, which may be a pipe, too.
+    pub(crate) fn may_be_special(&self) -> bool {
+        self.name != STANDARD_INPUT && self.name != INLINE
     }
 
     pub(crate) fn is_csv(&self) -> bool {

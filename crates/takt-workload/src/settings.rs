@@ -3,7 +3,7 @@
 use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::PolicySpec;
+use takt_core::model::{PolicySpec, TableRules};
 use takt_core::time::Span;
 
 /// What a workload says beside its schedule.
@@ -25,6 +25,8 @@ pub struct Settings {
     pub dispatch: Dispatch,
     /// What becomes of the tasks if the executive dies.
     pub on_crash: OnCrash,
+    /// Treatment of CPUs of the window table that the machine lacks.
+    pub missing_cpus: MissingCpus,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
     /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
@@ -48,6 +50,7 @@ impl Default for Settings {
             priority: DEFAULT_PRIORITY,
             dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),
+            missing_cpus: MissingCpus::default(),
             duration: None,
             cpus_from_all: false,
             late_stated: false,
@@ -88,6 +91,16 @@ pub enum OnCrash {
     Release,
 }
 
+/// Treatment of CPUs of the window table that the machine lacks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum MissingCpus {
+    /// A run is refused.
+    #[default]
+    Refuse,
+    /// A slice has those of its CPUs that the machine has; without any, the lowest CPU of the machine.
+    Remap,
+}
+
 /// Priorities that are not those of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssignedPriorities {
@@ -111,4 +124,8 @@ pub struct Options {
     pub machine: Option<CpuSet>,
     /// How often tasks of a YAML file are there, by their names, in place of the `copies` of the file.
     pub copies: Vec<(String, usize)>,
+    /// Rules for the window table, in place of the file's `rules`.
+    pub rules: Option<TableRules>,
+    /// Treatment of missing CPUs where the file has no `missing_cpus`.
+    pub missing_cpus: Option<MissingCpus>,
 }

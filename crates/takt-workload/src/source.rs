@@ -5,6 +5,9 @@ use std::io;
 /// The longest file that is read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
+/// The name of a text that was given on the command line.
+pub const INLINE: &str = "-C";
+
 /// A file's name and text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {

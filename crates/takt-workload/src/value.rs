@@ -159,6 +159,13 @@ pub fn parse_cpus(text: &str) -> Result<CpuSet, String> {
     Ok(set)
 }
 
+/// DEmOS's default budget of a process, in milliseconds: an even share of the window, or of 0.6 of it, computed in single precision and
+/// rounded down. `length` is in milliseconds.
+pub(crate) fn demos_budget(length: f32, safety_critical: bool, processes: usize) -> i64 {
+    let share = if safety_critical { length * 0.6 } else { length };
+    (share / processes as f32) as i64
+}
+
 /// Reads YAML 1.1's words for truth, as DEmOS's reader does.
 pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

@@ -13,16 +13,16 @@ use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::threads;
 use crate::{
-    Dispatch, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers,
-    steps, table, tasks,
+    Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules,
+    scenario, servers, steps, table, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System};
+use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System, TableRules};
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 33] = [
+pub(crate) const KEYS: [&str; 35] = [
     "windows",
     "partitions",
     "tasks",
@@ -47,6 +47,8 @@ pub(crate) const KEYS: [&str; 33] = [
     "steal",
     "changes",
     "be_start",
+    "rules",
+    "missing_cpus",
     "set_cwd",
     "scheduler_cpu",
     "demos_cpu",
@@ -75,6 +77,8 @@ const BE_START: [(&str, BestEffortStart); 2] =
     [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
 const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
 const DISPATCH: [(&str, Dispatch); 2] = [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority)];
+const RULES: [(&str, TableRules); 2] = [("takt", TableRules::Takt), ("demos", TableRules::Demos)];
+const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse), ("remap", MissingCpus::Remap)];
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
 /// The policy of a window table.
@@ -109,7 +113,9 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
 /// Reads the file into a workload, with the places that messages about its tasks point at.
 fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Option<(Workload, Vec<Place>)> {
     reader.keys(root, "a workload", &KEYS);
-    let settings = settings(reader, root, source);
+    let rules = root.get("rules").and_then(|e| reader.choice(&e.value, "rules", &RULES));
+    reader.rules = options.rules.or(rules).unwrap_or_default();
+    let settings = settings(reader, root, source, options);
     // Before the steps that name them.
     if let Some(entry) = root.get("resources") {
         steps::declare(reader, entry);
@@ -129,6 +135,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     };
     let mut workload = Workload::new(source, System::new(CpuSet::single(0), windows_policy()), settings);
     schedule_settings(reader, root, options, &mut workload.system);
+    workload.system.rules = reader.rules;
     let heads = match (root.get("windows"), root.get("tasks")) {
         (Some(windows), _) => top.table(reader, windows, &mut workload),
         (None, Some(list)) => top.tasks(reader, list, &mut workload)?,
@@ -199,7 +206,17 @@ fn nothing_to_schedule(reader: &mut Reader, root: &Node) {
     });
 }
 
-fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
+/// Checks the settings of a file that has nothing to schedule.
+pub(crate) fn check_settings(source: &Source, root: &Node, rules: TableRules) -> Result<(), Vec<Diagnostic>> {
+    let mut reader = Reader::default();
+    reader.rules = rules;
+    reader.keys(root, "a workload", &KEYS);
+    settings(&mut reader, root, source, &Options::default());
+    reader.diagnostics.retain(|d| d.severity == Severity::Error);
+    if reader.diagnostics.is_empty() { Ok(()) } else { Err(reader.diagnostics) }
+}
+
+fn settings(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Settings {
     let mut settings = Settings::default();
     let entry = root.get("set_cwd");
     let set_cwd = entry.and_then(|e| reader.boolean(&e.value, "set_cwd"));
@@ -209,6 +226,14 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
                 .label("its tasks cannot run in the directory of the file")
                 .hint("write `set_cwd: no`: the tasks run in the current directory"),
         ),
+        // DEmOS's default is `yes`, and its scripts rely on the refusal.
+        None if entry.is_none() && reader.rules == TableRules::Demos && source.may_be_special() && source.is_pipe() => {
+            reader.push(
+                Diagnostic::error(Code::NotSupportedHere, &root.head(), "a workload from a pipe has no directory")
+                    .label("and its tasks would run there, since it has no `set_cwd`")
+                    .hint("write `set_cwd: no`: the tasks run in the current directory"),
+            );
+        }
         None => settings.directory = (set_cwd.unwrap_or(true) && !source.is_pipe()).then(|| directory_of(&source.name)),
     }
     let (own, demos) = (root.get("scheduler_cpu"), root.get("demos_cpu"));
@@ -243,7 +268,12 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     let duration = root.get("duration");
     settings.duration = duration.and_then(|e| reader.span(&e.value, "duration", Bare::Refused, false));
     let realtime = root.get("realtime");
-    settings.realtime = realtime.and_then(|e| reader.choice(&e.value, "realtime", &REALTIME)).unwrap_or_default();
+    // DEmOS leaves its processes in the ordinary class.
+    let default = if reader.rules == TableRules::Demos { Realtime::No } else { Realtime::default() };
+    settings.realtime = realtime.and_then(|e| reader.choice(&e.value, "realtime", &REALTIME)).unwrap_or(default);
+    let missing = root.get("missing_cpus");
+    let missing = missing.and_then(|e| reader.choice(&e.value, "missing_cpus", &MISSING_CPUS));
+    settings.missing_cpus = missing.or(options.missing_cpus).unwrap_or_default();
     let dispatch = root.get("dispatch");
     settings.dispatch = dispatch.and_then(|e| reader.choice(&e.value, "dispatch", &DISPATCH)).unwrap_or_default();
     if let Some(entry) = root.get("priority") {
@@ -372,12 +402,18 @@ impl Top<'_> {
     /// Reads `tasks` and `domains`. Returns the places that messages about the tasks point at; `None` when nothing says how to
     /// schedule them.
     fn tasks(&self, reader: &mut Reader, list: &Entry, workload: &mut Workload) -> Option<Vec<Place>> {
-        if let Some(entry) = self.root.get("be_start") {
-            reader.push(
-                Diagnostic::error(Code::NotSupportedHere, &entry.key_span, "`be_start` needs `windows`")
-                    .label("tasks have no best-effort partitions")
-                    .hint("remove it"),
-            );
+        for (key, label) in [
+            ("be_start", "tasks have no best-effort partitions"),
+            ("rules", "rules for activations of a window table"),
+            ("missing_cpus", "a rule for the slices of a window table"),
+        ] {
+            if let Some(entry) = self.root.get(key) {
+                reader.push(
+                    Diagnostic::error(Code::NotSupportedHere, &entry.key_span, format!("`{key}` needs `windows`"))
+                        .label(label)
+                        .hint("remove it"),
+                );
+            }
         }
         let tasks = tasks::read(reader, list, &self.options.copies);
         let domains = self.root.get("domains").map(|entry| {

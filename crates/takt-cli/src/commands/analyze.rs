@@ -227,7 +227,7 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
         cpus: args.cpus,
         priorities: args.priorities,
         seed: args.seed,
-        copies: Vec::new(),
+        ..Input::default()
     };
     let workload = input.load_quietly(None)?;
     without_kernel(&workload, "the tests know the tasks of the policy alone", "takt check")?;

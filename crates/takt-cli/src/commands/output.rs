@@ -25,7 +25,7 @@ const CHANGES_MAX: usize = 1000;
 const TEXT_MAX: usize = 400;
 
 /// Options about traces.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Default, Debug)]
 pub(crate) struct OutputArgs {
     /// Write a trace; the ending is the format: .pftrace (Perfetto), .jsonl or .csv. `-` is JSON lines on standard output
     #[arg(long, value_name = "OUT")]
@@ -56,6 +56,9 @@ pub(crate) struct OutputArgs {
     /// Exit with status 1 when a deadline was missed, an activation was cut off, or a process failed
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Neither a summary nor a chart: standard output is that of the processes (`takt demos`).
+    #[arg(skip)]
+    pub(crate) quiet: bool,
 }
 
 /// A range of instants.
@@ -123,7 +126,11 @@ impl OutputArgs {
     }
     /// Whether the summary for people is wanted on standard output.
     pub(crate) fn for_people(&self) -> bool {
-        !self.json && !self.to_stdout()
+        !self.takes_stdout() && !self.quiet
+    }
+    /// Whether standard output is for a program, so that processes write elsewhere.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.json || self.to_stdout()
     }
 }
 

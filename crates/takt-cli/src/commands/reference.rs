@@ -1,11 +1,13 @@
 //! `takt __reference`: the command line as a page of Markdown, for docs/cli.md; with `--messages` the codes of messages, for
-//! docs/messages.md.
+//! docs/messages.md; with `--manual` the manual pages of all commands, for packages.
 
+use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use takt_workload::Code;
 
 /// Internal
@@ -14,6 +16,9 @@ pub(crate) struct Args {
     /// Print the codes of messages
     #[arg(long)]
     messages: bool,
+    /// Write a manual page for each command into a directory, and that of `takt demos` as demos-sched.1, too
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "messages")]
+    manual: Option<PathBuf>,
 }
 
 const HEAD: &str = "\
@@ -63,10 +68,22 @@ pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
         return Ok(Verdict::Done);
     }
     let mut command = command.clone();
+    if let Some(directory) = &args.manual {
+        return manual(command, directory);
+    }
     command.build();
     let mut text = String::from(HEAD);
     visible(&command).for_each(|c| describe(&mut text, c, "takt", 2));
     io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Verdict::Done)
+}
+
+/// Writes the manual pages, which are made from the same description as the help texts.
+fn manual(command: Command, directory: &Path) -> Outcome {
+    let failed = |error: io::Error| Failure::write(directory, &error);
+    clap_mangen::generate_to(command.disable_help_subcommand(true), directory).map_err(failed)?;
+    // The name by which scripts call the command.
+    std::fs::write(directory.join("demos-sched.1"), ".so man1/takt-demos.1\n").map_err(failed)?;
     Ok(Verdict::Done)
 }
 
@@ -124,7 +141,11 @@ fn value(arg: &Arg) -> String {
 
 fn title(arg: &Arg) -> String {
     match (arg.get_long(), arg.get_action().takes_values()) {
-        (None, _) => value(arg),
+        (None, takes) => match (arg.get_short(), takes) {
+            (None, _) => value(arg),
+            (Some(short), false) => format!("-{short}"),
+            (Some(short), true) => format!("-{short} <{}>", value(arg)),
+        },
         (Some(long), false) => format!("--{long}"),
         (Some(long), true) => format!("--{long} <{}>", value(arg)),
     }

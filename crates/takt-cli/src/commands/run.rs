@@ -5,14 +5,16 @@ mod exposition;
 mod log;
 mod metrics;
 
+use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
+use super::schedule_log::ScheduleLog;
 use super::sim::unsuitable;
 use crate::control::server::{Loader, Server, Service};
 use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
 use crate::header;
-use crate::input::{Input, duration, ignored};
+use crate::input::{Input, duration, ignored, last_instant};
 use crate::outcome::{Outcome, Verdict};
 use crate::processes;
 use crate::report::{Summary, figures, short};
@@ -23,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, TaskId, WindowTable};
+use takt_core::model::{Backlog, Completion, OnAbort, OnExit, TableRules, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
@@ -31,49 +33,55 @@ use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
 use takt_linux::socket::ControlSocket;
-use takt_linux::{Choice, JobEnd, RunId, Signal};
+use takt_linux::{Announcer, Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 use takt_trace::live::{self, Live};
-use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Code, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// How long to run, such as 2s; by default until all processes have ended
     #[arg(long, value_parser = duration)]
-    duration: Option<Span>,
+    pub(super) duration: Option<Span>,
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = MechanismName::Auto)]
-    mechanism: MechanismName,
+    pub(super) mechanism: MechanismName,
     /// Scheduling class of Takt's own scheduler thread; by default fifo, and deadline beside tasks with `class: deadline`
     #[arg(long, value_enum)]
-    scheduler_class: Option<ClassName>,
+    pub(super) scheduler_class: Option<ClassName>,
     /// Run although `takt run` ignores keys of the file that would change outcomes; they become warnings
     #[arg(long)]
-    allow_differences: bool,
+    pub(super) allow_differences: bool,
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
-    share_cpus: bool,
+    pub(super) share_cpus: bool,
     /// Open no socket for `takt ctl`
     #[arg(long)]
-    no_control: bool,
+    pub(super) no_control: bool,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
-    record: Option<std::path::PathBuf>,
+    pub(super) record: Option<std::path::PathBuf>,
     /// Serve metrics in the text format of Prometheus during the run, at `127.0.0.1:PORT` or `unix:PATH`
     #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<String>,
+    pub(super) metrics: Option<String>,
+    /// Print a line on standard output at the begin of each window, before its processes run
+    #[arg(long, value_name = "MSG")]
+    pub(super) on_window: Option<String>,
+    /// Print a line at the begin of each major frame, before that of its first window
+    #[arg(long, value_name = "MSG")]
+    pub(super) on_frame: Option<String>,
     /// Write a line for each miss, overrun, end of a process and overload to standard error
     #[arg(long, value_enum, value_name = "FORMAT")]
-    log: Option<log::LogFormat>,
+    pub(super) log: Option<log::LogFormat>,
     #[command(flatten)]
-    output: output::OutputArgs,
+    pub(super) output: output::OutputArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum ClassName {
+pub(super) enum ClassName {
     /// SCHED_FIFO, pinned when the schedule uses one CPU
     Fifo,
     /// SCHED_DEADLINE, not pinned
@@ -105,13 +113,26 @@ impl MechanismName {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
-    let mut workload = args.input.load(machine)?;
+    execute(args, args.input.load(machine)?, None)
+}
+
+/// Runs a workload. For `takt demos` it prints nothing on standard output.
+pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mut Narrator>) -> Outcome {
     let own = workload.without_classes();
     workload.hand_over();
-    let (mut engine, plan) = plan(args, &workload, &own)?;
+    let (mut engine, mut plan) = plan(args, &workload, &own)?;
+    if let Some(narrator) = demos.as_deref_mut() {
+        plan.names = narrator.names(&workload);
+    }
+    if workload.settings.missing_cpus == MissingCpus::Remap {
+        remap(&workload, demos.as_deref_mut());
+    }
+    plan.announcer = announcer(args, &workload)?;
+    let announcer = plan.announcer.clone();
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
-    let (length, realtime) = (plan.duration, plan.realtime);
+    let (length, realtime) = (args.duration.or(workload.settings.duration), plan.realtime);
+    let schedule = ScheduleLog::from_env(&workload)?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system(), !args.no_control);
     let (control, opened) = match args.no_control {
         true => (None, None),
@@ -122,7 +143,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             (Some(control), Some(opened))
         }
     };
-    let header = header::header(&workload, "run", length);
+    let mut header = header::header(&workload, "run", length);
+    if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
+        let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();
+        header.real_places = if real == header.places { Vec::new() } else { real };
+    }
     let live = Arc::new(Mutex::new(Live::new(&header)));
     let log = args.log.map(|log::LogFormat::Json| {
         let per_job = plan.processes.iter().map(|process| process.per_job).collect();
@@ -140,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         recorder: &mut recorder,
         steps: &mut steps,
         length,
-        bar: Bar::new(args.output.for_people() && log.is_none()),
+        bar: Bar::new(args.output.for_people() && log.is_none() && demos.is_none()),
         opened,
         terminal: std::fs::File::open("/dev/tty").is_ok(),
         server: None,
@@ -149,17 +174,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
         log,
         rotate,
         manager,
+        schedule,
+        demos,
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
     let uncontrolled = watch.uncontrolled.take();
     let log = watch.log.take();
+    let (schedule, demos) = (watch.schedule.take(), watch.demos.take());
     // The socket goes before the summary is printed, which may wait for its reader.
     drop(watch);
     let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
     finish(&live, log, &report);
     drop(metrics);
+    report.length = length.map_or(report.length, |length| report.length.min(length));
     report.notes.extend(uncontrolled.map(|why| format!("`takt ctl` cannot reach this run: {why}")));
+    let unread = announcer.map_or(0, |announcer| announcer.dropped());
+    if unread > 0 {
+        report
+            .notes
+            .push(format!("{unread} lines at window starts were dropped, because standard output was not read"));
+    }
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -173,7 +208,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
-    if args.output.json {
+    if let Some(narrator) = demos {
+        narrator.ended(&report, unread);
+        if narrator.reports() {
+            print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
+        }
+    } else if args.output.json {
         let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
         summary.write_json(
             more(&workload, &report, realtime),
@@ -189,6 +229,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         matches!(report.ended, Ended::Signal | Ended::Command | Ended::Observer).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     recorded?;
+    schedule.map_or(Ok(()), ScheduleLog::finish)?;
     out.flush()?;
     let failed = report.failures_of.iter().any(|n| *n > 0) || report.spawn_error.is_some();
     let strict = args.output.strict && (summary.fails() || failed);
@@ -198,6 +239,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// The engine, and the processes that it is to schedule. `own` is the part of the workload that the kernel does not schedule.
 fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Plan), Failure> {
+    // DEmOS starts its schedule without a process that has ended in its initialisation.
+    let by_demos = workload.system.rules == TableRules::Demos;
     let mut processes = Vec::with_capacity(workload.tasks.len());
     for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
         if !task.is_program() {
@@ -217,7 +260,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
                 Observed::Yield => JobEnd::Yield,
                 Observed::Sleep => JobEnd::Sleep,
             }),
-            on_exit: task.on_exit,
+            on_exit: task.on_exit.or(by_demos.then_some(OnExit::End)),
             on_miss: task.on_miss.as_deref().and_then(reaction),
             on_overrun: task.on_overrun.as_deref().and_then(reaction),
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
@@ -240,6 +283,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
     let mut real = workload.clone();
     real.clear_simulated();
     let duration = args.duration.or(workload.settings.duration);
+    let duration = duration.map(|length| last_instant(&workload.system, length));
     // Counted as in a simulation.
     if real.system.backlog == Backlog::Chronos {
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
@@ -281,11 +325,76 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         duration,
         mechanism: args.mechanism.choice(),
         exec_limit: workload.settings.exec_limit,
-        output_to_stderr: !args.output.for_people(),
+        output_to_stderr: args.output.takes_stdout(),
         manager: manager()?,
+        names: None,
+        remaps_cpus: workload.settings.missing_cpus == MissingCpus::Remap,
+        ends_with_processes: by_demos,
+        announcer: None,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// The lines at window starts.
+fn announcer(args: &Args, workload: &Workload) -> Result<Option<Arc<Announcer>>, Failure> {
+    let [window, frame] = [&args.on_window, &args.on_frame].map(|text| text.as_deref().unwrap_or_default());
+    if window.is_empty() && frame.is_empty() {
+        return Ok(None);
+    }
+    if workload.system.windows.is_empty() {
+        let message = format!("`--on-window` and `--on-frame` need `windows`, and {} has none", workload.source.name);
+        return Err(Failure::input(Code::NotApplicable, message, "leave them out; `--log json` reports jobs"));
+    }
+    if args.output.takes_stdout() {
+        let message = "`--on-window` and `--on-frame` write to standard output, and so does `--json` or `--trace -`";
+        return Err(Failure::input(Code::ConflictingOptions, message, "leave one of them out"));
+    }
+    let announcer = Announcer::new(window, frame).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => {
+            let hint = "shorten them: a longer text is not written as a whole";
+            Failure::input(Code::OutOfRange, format!("the lines at window starts are too long: {e}"), hint)
+        }
+        _ => {
+            let message = format!("standard output cannot be written to without waiting for its reader: {e}");
+            Failure::machine(Code::SystemError, message, "send it through a pipe of this user: takt … | cat")
+        }
+    })?;
+    Ok(Some(Arc::new(announcer)))
+}
+
+/// Reports the slices that have other CPUs than the file says, because the machine lacks these.
+fn remap(workload: &Workload, mut demos: Option<&mut Narrator>) {
+    let Ok(present) = takt_linux::rt::affinity(0) else { return };
+    let mut say = |text: String| match demos.as_deref_mut() {
+        Some(narrator) => narrator.warning(&text),
+        None => drop(writeln!(io::stderr(), "warning: {text}")),
+    };
+    for (number, window) in workload.system.windows.iter().enumerate() {
+        let mut taken: Vec<(CpuSet, CpuSet)> = Vec::new();
+        for slice in &window.slices {
+            let (cpus, there) = (slice.cpus, takt_linux::rt::remapped(&slice.cpus, &present));
+            if cpus.is_disjoint(&present) {
+                say(format!(
+                    "Slice is supposed to run on CPU cores '{cpus}', but Takt can only run on cores '{present}' (the remaining cores are \
+                     either not present on the current system or Takt has restricted CPU affinity); the slice will run on core '{there}' \
+                     instead (the lowest allowed CPU core)"
+                ));
+            } else if there != cpus {
+                say(format!(
+                    "Slice will run on CPU cores '{there}' instead of '{cpus}', as the remaining cores are either not available on current \
+                     system or Takt is not allowed to run on them due to configured process CPU affinity"
+                ));
+            }
+            if let Some((other, on)) = taken.iter().find(|(_, on)| !on.is_disjoint(&there)) {
+                let shared = on.intersection(&there);
+                say(format!(
+                    "The slices on CPU cores '{other}' and '{cpus}' of window #{number} both run on core '{shared}', and delay each other"
+                ));
+            }
+            taken.push((cpus, there));
+        }
+    }
 }
 
 /// SIGUSR1 begins another file of the trace, unless it releases jobs of a task.
@@ -571,6 +680,8 @@ struct Watch<'a> {
     log: Option<log::Log>,
     rotate: Option<Arc<AtomicBool>>,
     manager: Option<Arc<ServiceManager>>,
+    schedule: Option<ScheduleLog>,
+    demos: Option<&'a mut Narrator>,
 }
 
 impl Watch<'_> {
@@ -609,6 +720,9 @@ fn finish(live: &Mutex<Live>, log: Option<log::Log>, report: &Report) {
 
 impl Observer for Watch<'_> {
     fn named(&mut self, run: &RunId) {
+        if let Some(narrator) = &mut self.demos {
+            narrator.begins();
+        }
         let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
         let live = self.live.clone();
@@ -623,7 +737,8 @@ impl Observer for Watch<'_> {
     }
     /// Without a terminal that could have hung up, the signal asks for the file to be read again, as it does of services.
     fn hangs_up(&mut self) -> bool {
-        let Some(server) = self.server.as_ref().filter(|_| !self.terminal) else { return false };
+        let reloads = !self.terminal && self.demos.is_none();
+        let Some(server) = self.server.as_ref().filter(|_| reloads) else { return false };
         server.reload();
         true
     }
@@ -645,6 +760,9 @@ impl Observer for Watch<'_> {
         if let Some(log) = &mut self.log {
             log.begin(start_unix_ns);
         }
+        if let Some(narrator) = &mut self.demos {
+            narrator.started(pids);
+        }
         self.steps.begin();
         self.recorder.begin(true, |header| {
             header.start_monotonic_ns = Some(start.ns() as u64);
@@ -657,6 +775,12 @@ impl Observer for Watch<'_> {
     }
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.recorder.record(record);
+        if let Some(schedule) = &mut self.schedule {
+            schedule.take(&record.record);
+        }
+        if let Some(narrator) = &mut self.demos {
+            narrator.record(&record.record);
+        }
         self.watch(|live, listener| live.record(record, listener));
         Ok(())
     }
@@ -676,6 +800,9 @@ impl Observer for Watch<'_> {
         Ok(())
     }
     fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
+        if let Some(narrator) = &mut self.demos {
+            narrator.exited(task, end);
+        }
         let at = locked(&self.live).now();
         if let Some(log) = &mut self.log {
             log.exited(at, task.index(), end);

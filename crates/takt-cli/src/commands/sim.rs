@@ -1,6 +1,7 @@
 //! `takt sim`: a workload in virtual time.
 
 use super::output::{self, Recorder};
+use super::schedule_log::{Logged, ScheduleLog};
 use super::steps::{self, Replay};
 use crate::failure::Failure;
 use crate::files;
@@ -102,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         super::freeze::write(&workload, path)?;
     }
     let mut notes = Notes::new(&workload, args.rounds.is_some());
-    let mut header = header::header(&workload, "sim", Some(length));
+    let end = crate::input::last_instant(&workload.system, length);
+    let mut header = header::header(&workload, "sim", Some(end));
     let lent = stays(&workload) && replayed.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
@@ -128,16 +130,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut recorder = Recorder::new(&args.output, header)?;
     recorder.begin(false, |_| ());
-    let idle = recorder.is_idle();
-    let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
+    let mut log = ScheduleLog::from_env(&workload)?;
+    let idle = recorder.is_idle() && log.is_none();
+    let mut sink = ((&mut responses, &mut notes), (Traced(&mut recorder), Logged(&mut log)));
     let report = match &replayed {
         Some(replay) => {
             takt_sim::replay(&mut engine, &replay.steps, &mut sink);
             None
         }
         // Who only counts is not held up by records.
-        None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink.0, tick)),
-        None => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink, tick)),
+        None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink.0, tick)),
+        None => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink, tick)),
     };
     progress.finish();
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
@@ -176,7 +179,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
         write_rounds(path, &header::header(&workload, "sim", None), rounds)?;
     }
-    recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
+    recorder.finish(Time::ZERO + end, 0, None, &mut out)?;
+    log.map_or(Ok(()), ScheduleLog::finish)?;
     out.flush()?;
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
 }

@@ -432,7 +432,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         cpus: count,
         priorities: None,
         seed: Some(header.seed),
-        copies: Vec::new(),
+        ..Input::default()
     };
     let alike = |workload: &Workload| {
         let described = workload.tasks.iter().map(|task| &task.name);

@@ -258,7 +258,9 @@ pub(crate) fn groups(pid: i32) -> Vec<PathBuf> {
     for line in mounts.lines() {
         let mut fields = line.split(' ').skip(1);
         if let (Some(mount), Some("cgroup" | "cgroup2")) = (fields.next(), fields.next()) {
-            find_groups(Path::new(mount), &format!("takt-{pid}-"), &mut found);
+            for prefix in [format!("takt-{pid}-"), format!("takt-mark-{pid}-")] {
+                find_groups(Path::new(mount), &prefix, &mut found);
+            }
         }
     }
     found

@@ -8,6 +8,7 @@ mod analyze;
 mod common;
 mod contract;
 mod copies;
+mod demos;
 mod freeze;
 mod golden;
 mod import;
@@ -15,6 +16,7 @@ mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod placement;
+mod schedules;
 mod series;
 mod summary;
 mod sweep;

@@ -2,6 +2,7 @@ mod children;
 mod class;
 mod clients;
 mod control;
+mod demos;
 mod ends;
 mod events;
 mod exposition;

@@ -68,6 +68,17 @@ pub enum BestEffortStart {
     SliceDone,
 }
 
+/// How activations of a window table begin and end, where DEmOS and Takt differ.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum TableRules {
+    /// Budgets are exact. They are drawn by task and activation, and a process that has ended frees its CPUs.
+    #[default]
+    Takt,
+    /// DEmOS's rules: whole milliseconds, one generator for all budgets, and a process that has ended leaves the rest of its budget
+    /// unused. The policy `windows` has all of them.
+    Demos,
+}
+
 /// What becomes of a job that passes its absolute deadline unfinished.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Late {
@@ -166,6 +177,8 @@ pub struct System {
     pub servers: Vec<Server>,
     /// Start rule of best-effort partitions.
     pub be_start: BestEffortStart,
+    /// Rules for the activations of the window table.
+    pub rules: TableRules,
     /// Parts of the machine with policies of their own; empty when there is one policy for all.
     pub domains: Vec<Domain>,
     /// The policy of the whole system: `windows` for a window table, `domains` where these have theirs.
@@ -229,6 +242,7 @@ impl System {
             windows: Vec::new(),
             servers: Vec::new(),
             be_start: BestEffortStart::default(),
+            rules: TableRules::default(),
             domains: Vec::new(),
             policy,
             alternatives: Vec::new(),

@@ -20,6 +20,7 @@ pub mod lbesa;
 pub mod llf;
 pub mod llref;
 pub mod mapping;
+mod mersenne;
 pub mod ng_gua;
 pub mod np_edf;
 pub mod np_hvdf;

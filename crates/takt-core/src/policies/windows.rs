@@ -2,10 +2,16 @@
 //!
 //! The DEmOS thesis (a static scheduler for Linux user space, Czech Technical University in Prague), sections 3.2 and 3.5.
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
+//!
+//! With `rules: demos` activations begin and end as in the DEmOS program at its commit a70ef526, which differs from the thesis and from
+//! Takt (`DESIGN.md`, Differences from the DEmOS program). Its budgets come from one generator in the order of the activations, so this
+//! policy draws them itself.
 
+use super::mersenne::Mt19937;
 use crate::cpus::CpuSet;
 use crate::model::{
-    self, Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, Profile, Scope, System, TaskId, Terms,
+    self, Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, Profile, Scope, System, TableRules, Task, TaskId,
+    Terms,
 };
 use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy, PreparedTable, Table};
 use crate::record::{Outcome, Place};
@@ -17,6 +23,9 @@ use alloc::vec::Vec;
 /// A [`Place`] is a number of 16 bits, of which the last one stays free: whoever counts places must not wrap around.
 const MOST_PLACES: usize = u16::MAX as usize;
 
+/// DEmOS's unit of budgets. Less than that is no budget.
+const UNIT: Span = Span::from_ms(1);
+
 /// A partition and what has become of it in the current window.
 struct Partition {
     tasks: Vec<TaskId>,
@@ -27,16 +36,78 @@ struct Partition {
     cursor: usize,
     /// How many tasks have had their turn in this window; each has at most one.
     served: usize,
+    /// The state of the present activation under DEmOS's rules.
+    demos: Present,
+}
+
+/// The present activation of a partition under DEmOS's rules.
+#[derive(Clone, Copy, Default)]
+struct Present {
+    /// The budget that was drawn for it, until it begins.
+    drawn: Option<Span>,
+    /// When its budget ends, from its beginning to the end of the window.
+    end: Option<Time>,
+    /// Its process has ended: its slice stays idle until the budget ends.
+    vacant: bool,
 }
 
 impl Partition {
+    /// Whether no policy schedules inside.
+    fn is_fifo(&self) -> bool {
+        self.guest.is_none()
+    }
     fn current(&self) -> Option<TaskId> {
         (self.served < self.tasks.len()).then(|| self.tasks[self.cursor])
     }
     fn advance(&mut self) {
         self.cursor = (self.cursor + 1) % self.tasks.len();
         self.served += 1;
+        self.demos = Present::default();
     }
+
+    /// The end of a window under DEmOS's rules: the remainder of a best-effort activation is rounded down to whole milliseconds, and
+    /// less than one is none. The remainder of an earlier best-effort activation also outlasts a window in which the partition is
+    /// safety-critical and the process does not get a CPU.
+    fn close_demos(&mut self, best_effort: bool, end: Time, cx: &mut Context<'_>) {
+        let Present { vacant, end: began, .. } = core::mem::take(&mut self.demos);
+        let mut reached = self.served;
+        if vacant {
+            self.advance();
+            reached += 1;
+        } else if let Some(task) = self.current().filter(|task| began.is_some() && cx.job(*task).is_some()) {
+            reached += 1;
+            let left = cx.budget_left(task).map_or(Span::ZERO, |left| left - Span::from_ns(left.ns() % UNIT.ns()));
+            if left < UNIT {
+                cx.finish(task, Outcome::BudgetUsed);
+                self.advance();
+            } else if best_effort {
+                cx.replenish(task, Budget { amount: left, clock: Clock::Elapsed });
+            } else {
+                cx.finish(task, Outcome::Overrun);
+            }
+        }
+        if best_effort {
+            return;
+        }
+        for &task in self.tasks.iter().skip(reached) {
+            if cx.is_gone(task) {
+                cx.miss_activation(task, Some(end));
+            } else if cx.job(task).is_none() {
+                cx.activate(task, Some(end));
+                cx.finish(task, Outcome::Overrun);
+            } else if cx.budget_left(task).is_none() {
+                cx.finish(task, Outcome::Overrun);
+            }
+        }
+    }
+}
+
+/// DEmOS's draw of a budget: whole milliseconds from `budget - jitter / 2` on. It draws for each activation, also without a jitter.
+fn draw(generator: &mut Mt19937, task: &Task) -> Span {
+    let jitter = task.jitter.ns() / UNIT.ns();
+    let drawn = generator.up_to(u32::try_from(jitter).unwrap_or(u32::MAX));
+    let budget = task.budget.unwrap_or(Span::MAX).ns() / UNIT.ns();
+    Span::from_ms(budget - jitter / 2 + i64::from(drawn))
 }
 
 struct Windows {
@@ -50,6 +121,8 @@ struct Windows {
     current: usize,
     frame: u64,
     end: Time,
+    /// The generator of all budgets under DEmOS's rules.
+    demos: Option<Mt19937>,
 }
 
 impl Windows {
@@ -66,7 +139,9 @@ impl Windows {
         let mut partition_of = vec![None; system.tasks.len()];
         let mut partitions = Vec::with_capacity(system.partitions.len());
         let reach = reach(&system.windows, system.partitions.len());
-        let mut timers = 1;
+        let demos = (system.rules == TableRules::Demos).then(|| Mt19937::new(system.seed as u32));
+        // The second one ends activations whose processes have ended.
+        let mut timers = 1 + u16::from(demos.is_some());
         for (index, partition) in system.partitions.iter().enumerate() {
             for &task in &partition.tasks {
                 if partition_of[task.index()].replace(index).is_some() {
@@ -109,7 +184,8 @@ impl Windows {
             };
             timers += guest.as_ref().map_or(0, |g| g.timers());
             let tasks = partition.tasks.clone();
-            partitions.push(Partition { tasks, guest, first_timer, cursor: 0, served: 0 });
+            let demos = Present::default();
+            partitions.push(Partition { tasks, guest, first_timer, cursor: 0, served: 0, demos });
         }
         Ok(Windows {
             table,
@@ -121,6 +197,7 @@ impl Windows {
             current: 0,
             frame: 0,
             end: Time::ZERO,
+            demos,
         })
     }
 
@@ -128,13 +205,17 @@ impl Windows {
     fn open(&mut self, cx: &mut Context<'_>) {
         cx.window(self.current as u32, self.frame);
         cx.set_border(self.timer, self.end);
-        let Windows { table, partitions, current, end, .. } = self;
+        let Windows { table, partitions, current, end, demos, .. } = self;
         for slice in &table.windows[*current].slices {
             for partition in [slice.sc, slice.be].into_iter().flatten() {
                 partitions[partition].served = 0;
             }
-            let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.is_fifo()) else { continue };
             sc.cursor = 0;
+            // DEmOS draws a budget when the activation begins.
+            if demos.is_some() {
+                continue;
+            }
             for &task in &sc.tasks {
                 if cx.job(task).is_some() {
                     // It was left over from a window in which its partition was best-effort; the budget starts anew.
@@ -156,8 +237,21 @@ impl Windows {
 
     /// Closes the current window: safety-critical activations that are not over are overruns.
     fn close(&mut self, cx: &mut Context<'_>) {
+        if self.demos.is_some() {
+            let Windows { table, partitions, current, end, .. } = self;
+            for slice in &table.windows[*current].slices {
+                for (partition, best_effort) in [(slice.sc, false), (slice.be, true)] {
+                    let partition = partition.map(|p| &mut partitions[p]).filter(|p| p.is_fifo());
+                    if let Some(partition) = partition {
+                        partition.close_demos(best_effort, *end, cx);
+                    }
+                }
+            }
+            cx.cancel_timer(self.timer + 1);
+            return;
+        }
         for slice in &self.table.windows[self.current].slices {
-            let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.is_fifo()) else { continue };
             for &task in &sc.tasks {
                 if cx.job(task).is_some() {
                     cx.finish(task, Outcome::Overrun);
@@ -198,13 +292,22 @@ impl Windows {
         }
     }
 
-    /// Moves a `fifo` partition past tasks that have nothing to run, and says whose turn it is.
-    fn whose_turn(partition: &mut Partition, best_effort: bool, cx: &mut Context<'_>) -> Option<TaskId> {
+    /// Moves a `fifo` partition past tasks that have nothing to run, and says whose turn it is. A safety-critical one has a deadline.
+    fn whose_turn(
+        partition: &mut Partition,
+        deadline: Option<Time>,
+        demos: &mut Option<Mt19937>,
+        cx: &mut Context<'_>,
+    ) -> Option<TaskId> {
+        // Other safety-critical activations began with their window.
+        let begins = deadline.is_none() || demos.is_some();
         while let Some(task) = partition.current() {
             let idle = cx.job(task).is_none() && !cx.is_gone(task);
-            if best_effort && idle {
-                if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
-                    cx.activate(task, None);
+            if begins && idle {
+                let drawn = demos.as_mut().map(|generator| draw(generator, cx.task(task)));
+                if drawn.unwrap_or_else(|| cx.drawn_budget(task, cx.next_job(task))) > Span::ZERO {
+                    cx.activate(task, deadline);
+                    partition.demos.drawn = drawn;
                 } else {
                     cx.pass_activation(task);
                 }
@@ -212,12 +315,36 @@ impl Windows {
             if cx.job(task).is_some() {
                 return Some(task);
             }
-            if best_effort {
-                cx.miss_activation(task, None);
+            if begins {
+                cx.miss_activation(task, deadline);
             }
             partition.advance();
         }
         None
+    }
+
+    /// Ends the activations of processes that have ended, where their budgets have.
+    fn end_vacant(&mut self, cx: &mut Context<'_>) {
+        let Windows { table, partitions, current, .. } = self;
+        for slice in &table.windows[*current].slices {
+            for partition in [slice.sc, slice.be].into_iter().flatten() {
+                let Present { vacant, end, .. } = partitions[partition].demos;
+                if vacant && end.is_none_or(|end| end <= cx.now()) {
+                    partitions[partition].advance();
+                }
+            }
+        }
+        self.await_vacant(cx);
+    }
+
+    /// Sets the timer for the next such end.
+    fn await_vacant(&self, cx: &mut Context<'_>) {
+        let slices = self.table.windows[self.current].slices.iter().flat_map(|slice| [slice.sc, slice.be]);
+        let present = slices.flatten().map(|partition| self.partitions[partition].demos);
+        match present.filter(|present| present.vacant).filter_map(|present| present.end).min() {
+            Some(end) => cx.set_border(self.timer + 1, end),
+            None => cx.cancel_timer(self.timer + 1),
+        }
     }
 
     /// Lets a partition run in a slice; `false` when it has nothing to run.
@@ -236,17 +363,26 @@ impl Windows {
             guest.decide(&slice.lent, cx, decision);
             return decision.assignments().len() > before;
         }
-        let Some(task) = Self::whose_turn(partition, best_effort, cx) else { return false };
+        if partition.demos.vacant {
+            return true;
+        }
+        let deadline = (!best_effort).then_some(self.end);
+        let Some(task) = Self::whose_turn(partition, deadline, &mut self.demos, cx) else { return false };
         if !cx.is_ready(task) {
             // Blocked: it is still its turn, and the slice waits for it.
             return true;
         }
-        if cx.budget_left(task).is_some() {
+        let amount = if let Some(left) = cx.budget_left(task) {
             decision.run(task, slice.place);
+            left
         } else {
             let job = cx.job(task).expect("it is its turn").number;
-            let budget = Budget { amount: cx.drawn_budget(task, job), clock: Clock::Elapsed };
-            decision.run_with(task, slice.place, budget);
+            let amount = partition.demos.drawn.take().unwrap_or_else(|| cx.drawn_budget(task, job));
+            decision.run_with(task, slice.place, Budget { amount, clock: Clock::Elapsed });
+            amount
+        };
+        if self.demos.is_some() {
+            partition.demos.end.get_or_insert(cx.now() + amount);
         }
         true
     }
@@ -293,6 +429,8 @@ impl Policy for Windows {
             if timer == self.timer {
                 self.close(cx);
                 self.advance(cx);
+            } else if self.demos.is_some() && timer == self.timer + 1 {
+                self.end_vacant(cx);
             } else {
                 let owner = self.partitions.iter_mut().rfind(|p| p.guest.is_some() && p.first_timer <= timer);
                 if let Some(guest) = owner.and_then(|p| p.guest.as_mut()) {
@@ -307,7 +445,13 @@ impl Policy for Windows {
             guest.event(event, cx);
             return;
         }
+        let ended = self.demos.is_some() && cx.is_gone(task) && partition.current() == Some(task);
         let over = match event {
+            Event::Finish { .. } if ended && partition.demos.end.is_some_and(|end| end > cx.now()) => {
+                partition.demos.vacant = true;
+                self.await_vacant(cx);
+                return;
+            }
             Event::Finish { .. } => true,
             Event::BudgetExpired { .. } => {
                 cx.finish(task, Outcome::BudgetUsed);
@@ -399,6 +543,10 @@ completion; then comes the next. A process that still runs at the end of the win
 partitions start when the SC partitions of the window are done (`be_start: all`) or when that of their own slice is
 (`be_start: slice`). They are cut off at the end of the window. In their next window they continue with the interrupted
 process and its remaining budget. Each process has at most one activation per window. Budgets are elapsed time.
+
+With `rules: demos` activations follow the DEmOS program. Budgets are whole milliseconds, drawn by one generator (MT19937) when an
+activation begins. A process that ends leaves the rest of its budget unused. The remainder of a best-effort activation is rounded
+down, and also holds when its partition is safety-critical next.
 
 The jobs of a partition with a `policy:` are scheduled by that policy inside its slices. On the SC side, the BE side runs
 whenever the partition has no ready job.

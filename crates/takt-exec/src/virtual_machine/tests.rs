@@ -86,6 +86,10 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         exec_limit: 10,
         output_to_stderr: false,
         manager: None,
+        names: None,
+        remaps_cpus: false,
+        ends_with_processes: false,
+        announcer: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)

@@ -3,7 +3,7 @@
 
 use super::CpuBinder;
 use crate::control::Text;
-use crate::group::{Member, PartitionHandle, Tree};
+use crate::group::{Group, Member, PartitionHandle, Tree};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -54,7 +54,7 @@ impl CpuBinder for Affinity {
             if member.thread.get().is_some() {
                 apply(member.leader.load(Acquire));
             } else if let Some(tree) = &self.tree {
-                let path = Text::<64>::format(format_args!("p{}/t{index}/cgroup.threads", partition.0))?;
+                let path = tree.file(Group { partition, index: index as u32 }, "cgroup.threads")?;
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(&tree.dir, path.c_str()?, flags, Mode::empty())?;
                 each_number(&file, apply)?;

@@ -2,7 +2,7 @@
 
 use super::{CpuBinder, put_through};
 use crate::control::{self, Text};
-use crate::group::{Member, PartitionHandle, Tree};
+use crate::group::{Member, Names, PartitionHandle, Tree};
 use crate::layout::Layout;
 use crate::run_id::RunId;
 use rustix::io::Errno;
@@ -22,15 +22,15 @@ pub(crate) struct V1 {
 }
 
 impl V1 {
-    /// The set of a partition below that of the run.
-    fn below(number: usize) -> String {
+    /// The set of a partition. Groups that have names of their own are where scripts look for them.
+    fn set_of(&self, number: usize) -> PathBuf {
         match number / SIBLINGS {
-            0 => format!("p{number}"),
-            block => format!("b{block}/p{number}"),
+            block if block > 0 && !self.tree.is_named() => self.tree.path.join(format!("b{block}/p{number}")),
+            _ => self.tree.partition(number),
         }
     }
     fn list(&self, partition: PartitionHandle, name: &str) -> PathBuf {
-        self.tree.path.join(V1::below(partition.0 as usize)).join(name)
+        self.set_of(partition.0 as usize).join(name)
     }
 }
 
@@ -38,7 +38,7 @@ impl CpuBinder for V1 {
     fn add(&self, number: usize, cpus: &CpuSet) -> io::Result<()> {
         let of_run = |file: &str| control::read(&self.tree.path.join(file));
         let mems = of_run("cpuset.mems")?;
-        let set = self.tree.path.join(V1::below(number));
+        let set = self.set_of(number);
         if let Some(block) = set.parent().filter(|block| *block != self.tree.path && !block.exists()) {
             fs::create_dir(block)?;
             prepare_cpuset(block, &mems, &control::parse_cpus(&of_run("cpuset.cpus")?))?;
@@ -57,10 +57,10 @@ impl CpuBinder for V1 {
     }
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
         let (number, block) = (partition.0, partition.0 as usize / SIBLINGS);
-        let path = match block {
-            0 => Text::<64>::format(format_args!("p{number}/cpuset.cpus"))?,
-            _ => Text::<64>::format(format_args!("b{block}/p{number}/cpuset.cpus"))?,
-        };
+        if self.tree.is_named() || block == 0 {
+            return control::open_below(&self.tree.dir, self.tree.partition_file(partition, "cpuset.cpus")?.c_str()?).map(Some);
+        }
+        let path = Text::<64>::format(format_args!("b{block}/p{number}/cpuset.cpus"))?;
         control::open_below(&self.tree.dir, path.c_str()?).map(Some)
     }
     fn set(
@@ -78,6 +78,7 @@ impl CpuBinder for V1 {
 pub(crate) fn open_cpuset(
     layout: &Layout,
     run: &RunId,
+    names: Option<&Arc<Names>>,
     notes: &mut Vec<String>,
 ) -> (Option<Arc<Tree>>, Option<CpuSet>) {
     let made =
@@ -91,7 +92,7 @@ pub(crate) fn open_cpuset(
                     cpus = cpus.difference(&taken);
                 }
             }
-            let tree = Tree::create(parent, &run.group_name()).map_err(|e| e.reason)?;
+            let tree = Tree::create(parent, run, names).map_err(|e| e.reason)?;
             prepare_cpuset(&tree.path, &mems, &cpus).map_err(|e| e.to_string())?;
             Ok((tree, cpus))
         });

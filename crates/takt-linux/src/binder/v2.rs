@@ -1,7 +1,7 @@
 //! The cpuset of cgroup v2, where it is delegated to this run. Processes are born in it.
 
 use super::{CpuBinder, put_through};
-use crate::control::{self, Text};
+use crate::control;
 use crate::group::{Member, PartitionHandle, Tree};
 use rustix::io::Errno;
 use std::io;
@@ -28,8 +28,7 @@ impl CpuBinder for V2 {
         false
     }
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
-        let path = Text::<64>::format(format_args!("p{}/cpuset.cpus", partition.0))?;
-        control::open_below(&self.tree.dir, path.c_str()?).map(Some)
+        control::open_below(&self.tree.dir, self.tree.partition_file(partition, "cpuset.cpus")?.c_str()?).map(Some)
     }
     fn set(
         &self,

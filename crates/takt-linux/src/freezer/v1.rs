@@ -7,7 +7,7 @@
 //! * A frozen process survives SIGKILL until it is thawed.
 
 use super::{Freezer, wait_until_frozen};
-use crate::control::{self, Text};
+use crate::control;
 use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
 use rustix::event::{EventfdFlags, eventfd};
@@ -38,8 +38,7 @@ impl Freezer for V1 {
         control::write(&self.state(group), "FROZEN")
     }
     fn open(&self, group: Group) -> Result<Option<OwnedFd>, Errno> {
-        let path = Text::<64>::format(format_args!("p{}/t{}/freezer.state", group.partition.0, group.index))?;
-        control::open_below(&self.tree.dir, path.c_str()?).map(Some)
+        control::open_below(&self.tree.dir, self.tree.file(group, "freezer.state")?.c_str()?).map(Some)
     }
     fn set(&self, file: Option<&OwnedFd>, _: i32, frozen: bool) -> io::Result<()> {
         let word: &[u8] = if frozen { b"FROZEN" } else { b"THAWED" };

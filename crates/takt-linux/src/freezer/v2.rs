@@ -6,7 +6,7 @@
 //! * Freezing takes the lock that every creation, move and removal of any group takes.
 
 use super::{Freezer, wait_until_frozen};
-use crate::control::{self, Text};
+use crate::control;
 use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
 use rustix::fs::{Mode, OFlags};
@@ -43,8 +43,7 @@ impl Freezer for V2 {
         control::write(&self.tree.group(group).join("cgroup.freeze"), "1")
     }
     fn open(&self, group: Group) -> Result<Option<OwnedFd>, Errno> {
-        let path = Text::<64>::format(format_args!("p{}/t{}/cgroup.freeze", group.partition.0, group.index))?;
-        control::open_below(&self.tree.dir, path.c_str()?).map(Some)
+        control::open_below(&self.tree.dir, self.tree.file(group, "cgroup.freeze")?.c_str()?).map(Some)
     }
     fn set(&self, file: Option<&OwnedFd>, _: i32, frozen: bool) -> io::Result<()> {
         Ok(file.map_or(Ok(()), |file| control::put(file, if frozen { b"1" } else { b"0" }))?)

@@ -4,6 +4,7 @@
 //! cpus 2                                        machine (default 1)
 //! policy g-edf                                  default `windows`
 //! be_start slice
+//! rules demos 2                                 DEmOS's rules, with this seed
 //! process a 40 jitter 10 runtime 12             a process of a window table: budget first
 //! process b 40 completion signal                signal, none; undeclared without it
 //! task x period 10 runtime 3 priority 1         a periodic task; its deadline is its period
@@ -90,6 +91,10 @@ pub(crate) fn scene(text: &str) -> Scene {
             "cpus" => s.system.cpus = CpuSet::first(words[1].parse().unwrap()),
             "policy" => s.system.policy = PolicySpec::from_name(words[1]).unwrap(),
             "be_start" => s.system.be_start = BestEffortStart::SliceDone,
+            "rules" => {
+                s.system.rules = TableRules::Demos;
+                s.system.seed = words[2].parse().unwrap();
+            }
             "resources" => s.system.resources = words[1].parse().unwrap(),
             "locking" if words[1] == "fifo" => s.system.locking = Locking::Fifo,
             "process" | "task" => {

@@ -294,6 +294,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             settings: "quantum=2ms,kpi=0.5".into(),
             scope: "global".into(),
             seed,
+            real_places: places.iter().rev().copied().collect(),
             places,
             kernel_cpus: CpuSet::EMPTY,
             tasks,

@@ -3,7 +3,8 @@
 use crate::node::Place;
 use crate::reader::Cpus;
 use crate::task::RawTask;
-use takt_core::model::PolicySpec;
+use crate::value::{self, NS_PER_MS};
+use takt_core::model::{PolicySpec, TableRules};
 use takt_core::time::Span;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,8 +16,12 @@ pub(super) enum Role {
 impl Role {
     /// What the processes of a partition share of a window unless they have budgets: best effort would never
     /// run if the safety-critical side took all.
-    pub(super) fn default_budget(self, length: Span, processes: usize) -> Span {
+    pub(super) fn default_budget(self, length: Span, processes: usize, rules: TableRules) -> Span {
         let n = processes.max(1) as i64;
+        if rules == TableRules::Demos {
+            let length = (length.ns() / NS_PER_MS) as f32;
+            return Span::from_ms(value::demos_budget(length, self == Role::Sc, n as usize));
+        }
         match self {
             Role::Sc => length.scaled(6, 10 * n),
             Role::Be => length.scaled(1, n),

@@ -11,11 +11,14 @@ use crate::reader::{Cpus, Reader};
 use crate::task::{self, RawTask};
 use crate::tasks::Names;
 use crate::text::{clipped, cpus_text};
-use crate::value::{MAX_DURATION, choices};
+use crate::value::{MAX_DURATION, NS_PER_MS, choices};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Partition, PartitionId, Scope, Slice, Task, TaskId, Window};
+use takt_core::model::{Partition, PartitionId, Scope, Slice, TableRules, Task, TaskId, Window};
 use takt_core::time::Span;
+
+/// The highest CPU that DEmOS knows, unless it is built with another limit.
+const DEMOS_CPU: usize = 63;
 
 /// Uses of a partition in the table.
 #[derive(Clone)]
@@ -34,6 +37,7 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
     for window in &table.windows {
         let built = resolve_window(reader, window, &table.partitions, &index, machine, &mut uses);
         workload.slice_frequencies_mhz.push(window.slices.iter().map(|s| s.frequency).collect());
+        whole_milliseconds(reader, "length", built.length, &window.place);
         frame += built.length;
         if frame > MAX_DURATION {
             reader.push(
@@ -120,6 +124,13 @@ fn resolve_window(
             None => CpuSet::EMPTY,
         };
         let place = &slice.cpus_place;
+        if reader.rules == TableRules::Demos && cpus.iter().any(|cpu| cpu > DEMOS_CPU) {
+            reader.push(
+                Diagnostic::warning(Code::NoEffect, place, format!("DEmOS drops CPUs above {DEMOS_CPU} of a list"))
+                    .label("Takt uses them")
+                    .hint("a schedule that is compared with DEmOS's should not name them"),
+            );
+        }
         let foreign = cpus.difference(machine);
         if !foreign.is_empty() {
             reader.push(foreign_cpus(place, &foreign, machine, "the window"));
@@ -232,15 +243,20 @@ fn unknown_partition(reader: &mut Reader, name: &str, place: &Place, partitions:
 /// one that has a name takes the shortest of the windows that use it, which fits all of them.
 fn default_budget(reader: &mut Reader, partition: &RawPartition, uses: &Uses) -> Option<Span> {
     let count = partition.processes.len();
+    let rules = reader.rules;
     if let Some((role, length)) = partition.inside {
-        return Some(role.default_budget(length, count));
+        return Some(role.default_budget(length, count, rules));
     }
-    let budgets = || uses.windows.iter().map(|(role, length, _)| role.default_budget(*length, count));
+    // DEmOS has none for them.
+    if rules == TableRules::Demos {
+        return None;
+    }
+    let budgets = || uses.windows.iter().map(|(role, length, _)| role.default_budget(*length, count, rules));
     let shortest = budgets().min()?;
     let longest = budgets().max()?;
     let missing = partition.processes.iter().find(|p| p.budget.is_none());
     if let (Some(process), true, None) = (missing, shortest != longest, partition.policy) {
-        let at = |span| uses.windows.iter().find(|(r, l, _)| r.default_budget(*l, count) == span).map(|u| &u.2);
+        let at = |span| uses.windows.iter().find(|(r, l, _)| r.default_budget(*l, count, rules) == span).map(|u| &u.2);
         let mut fault = Diagnostic::warning(
             Code::BudgetMismatch,
             &process.head,
@@ -267,7 +283,19 @@ fn process_task(
     let mut budget = process.budget;
     if budget.is_none() && partition.policy.is_none() {
         budget = default_budget.map(|b| b.max(Span::from_ns(1)));
-        if budget.is_none() {
+        if reader.rules == TableRules::Demos && default_budget.is_none_or(|default| default == Span::ZERO) {
+            let (message, hint) = match default_budget {
+                Some(_) => {
+                    ("the default budget of a process is below a millisecond", "`budget: 1`, and a longer window")
+                }
+                None => ("a process of a named partition has no `budget`", "`budget: 10`, a number of milliseconds"),
+            };
+            reader.push(
+                Diagnostic::error(Code::MissingKey, &process.head, message)
+                    .label("in this process")
+                    .hint(format!("add {hint}; `rules: demos` has no default here")),
+            );
+        } else if budget.is_none() {
             reader.push(
                 Diagnostic::error(
                     Code::MissingKey,
@@ -280,6 +308,11 @@ fn process_task(
         }
     }
     let task = process.task(affinity, budget, partition.policy.is_some());
+    if partition.policy.is_none() {
+        for (key, span) in [("budget", process.budget), ("jitter", Some(task.jitter))] {
+            whole_milliseconds(reader, key, span.unwrap_or(Span::ZERO), &process.head);
+        }
+    }
     // Without a budget where one is needed, all that depends on it would be reported again.
     if budget.is_some() || partition.policy.is_some() {
         process.check(reader, name, &task);
@@ -288,6 +321,17 @@ fn process_task(
         task::check_needs(reader, policy, &task, name, &process.head);
     }
     task
+}
+
+/// `rules: demos` knows whole milliseconds only.
+fn whole_milliseconds(reader: &mut Reader, key: &str, span: Span, place: &Place) {
+    if reader.rules == TableRules::Demos && span.ns() % NS_PER_MS != 0 {
+        reader.push(
+            Diagnostic::error(Code::OutOfRange, place, format!("`{key}` is no whole number of milliseconds"))
+                .label(format!("it is {span}"))
+                .hint("`rules: demos` takes whole milliseconds; round the value, or remove `rules`"),
+        );
+    }
 }
 
 /// DEmOS runs such a table and cuts the partition off at the end of each window, so it is no error.

@@ -22,7 +22,7 @@ const KINDS: [&str; 5] = ["miss", "overrun", "exit", "overload_begin", "overload
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum LogFormat {
+pub(crate) enum LogFormat {
     /// JSON lines
     Json,
 }

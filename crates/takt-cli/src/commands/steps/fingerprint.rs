@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use takt_core::model::{
     Arrival, Backlog, BestEffortStart, Completion, Domain, Handler, Late, Load, Locking, OnAbort, Partition, Placement,
-    PolicySpec, Reservation, Server, Slice, System, Task, TaskId, Timing, Window,
+    PolicySpec, Reservation, Server, Slice, System, TableRules, Task, TaskId, Timing, Window,
 };
 use takt_core::time::Span;
 use takt_workload::{TaskInfo, Workload, duration_text, policy_text, utility_text};
@@ -39,6 +39,7 @@ pub(crate) fn of(workload: &Workload) -> Value {
         windows,
         servers,
         be_start,
+        rules,
         domains,
         policy: system_policy,
         alternatives,
@@ -67,6 +68,10 @@ pub(crate) fn of(workload: &Workload) -> Value {
         BestEffortStart::SliceDone => "slice",
     };
     all.insert("be_start".into(), be_start.into());
+    // A record of an older version has none.
+    if *rules == TableRules::Demos {
+        all.insert("rules".into(), "demos".into());
+    }
     all.insert("alternatives".into(), alternatives.iter().map(policy_text).collect());
     for (key, value) in [("tick", tick), ("timer_resolution", resolution), ("timer_lateness", lateness)] {
         all.insert(key.into(), span(*value));

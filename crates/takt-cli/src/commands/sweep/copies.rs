@@ -168,6 +168,7 @@ impl Cases<'_> {
                     priorities: None,
                     seed: None,
                     copies,
+                    ..Input::default()
                 };
                 let workload = input.load_quietly(None)?;
                 without_kernel(&workload, "a simulation has no kernel", "takt run")?;

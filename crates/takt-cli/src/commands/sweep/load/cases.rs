@@ -69,7 +69,7 @@ impl Cases<'_> {
                     cpus: args.cpus,
                     priorities: args.priorities,
                     seed: None,
-                    copies: Vec::new(),
+                    ..Input::default()
                 };
                 workloads.push(input.load_quietly(None)?);
             }
