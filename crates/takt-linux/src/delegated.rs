@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// The controller that the run gives its groups.
 const CONTROLLER: &str = "cpuset";
+/// Prefix of the group that Takt moves into.
+const LEAF: &str = "supervisor-";
+/// End of the name of that group, if the children of the delegated group had no cpuset before.
+const ENABLED: &str = "+cpuset";
 
 /// The children of a group have a cpuset. When this is dropped, the group is as before: Takt is in it, and no group of Takt.
 #[derive(Debug)]
@@ -45,7 +49,7 @@ impl Delegated {
             if !others.is_empty() {
                 return Err(io::Error::other(format!("other processes are in {}", own.display())));
             }
-            let leaf = own.join(format!("supervisor-{run}"));
+            let leaf = own.join(format!("{LEAF}{run}{}", if delegated.enabled { ENABLED } else { "" }));
             fs::create_dir(&leaf)?;
             delegated.leaf = Some(leaf.clone());
             for pid in mine {
@@ -60,16 +64,46 @@ impl Delegated {
 impl Drop for Delegated {
     fn drop(&mut self) {
         if self.enabled {
-            // Another run in this group may need it.
-            let _ = control::write(&self.own.join("cgroup.subtree_control"), &format!("-{CONTROLLER}"));
+            disable(&self.own);
         }
         if let Some(leaf) = &self.leaf {
             // A process that cannot move back keeps its group, which the service manager removes with that of the service.
-            for pid in control::pids(&leaf.join("cgroup.procs")) {
-                let _ = control::write(&self.own.join("cgroup.procs"), &pid.to_string());
-            }
-            let _ = fs::remove_dir(leaf);
+            let _ = leave(leaf);
         }
+    }
+}
+
+/// The run whose supervisor has moved into a group of this name.
+pub(crate) fn run_of(leaf: &Path) -> Option<RunId> {
+    let name = leaf.file_name()?.to_str()?.strip_prefix(LEAF)?;
+    name.strip_suffix(ENABLED).unwrap_or(name).parse().ok()
+}
+
+/// Does for a dead run, whose groups are gone, what the end of a run does: its watcher moves back, and the delegated group is as before.
+///
+/// # Errors
+/// When the group cannot be removed.
+pub(crate) fn clean(leaf: &Path) -> io::Result<()> {
+    if let (true, Some(own)) = (leaf.as_os_str().as_encoded_bytes().ends_with(ENABLED.as_bytes()), leaf.parent()) {
+        disable(own);
+    }
+    leave(leaf)
+}
+
+/// Another run in this group may need the controller, and then keeps it.
+fn disable(own: &Path) {
+    let _ = control::write(&own.join("cgroup.subtree_control"), &format!("-{CONTROLLER}"));
+}
+
+fn leave(leaf: &Path) -> io::Result<()> {
+    if let Some(own) = leaf.parent() {
+        for pid in control::pids(&leaf.join("cgroup.procs")) {
+            let _ = control::write(&own.join("cgroup.procs"), &pid.to_string());
+        }
+    }
+    match fs::remove_dir(leaf) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 

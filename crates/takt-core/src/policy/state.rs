@@ -206,7 +206,8 @@ impl TaskState {
         }
         state
     }
-    /// When an event releases this job; `None` before the event.
+    /// When an event releases this job; `None` before the event, and for other arrivals.
+    #[cold]
     pub(crate) fn event(&self, job: JobId) -> Option<Time> {
         (job < self.next_event).then(|| self.events[job as usize % self.events.len()])
     }
@@ -465,11 +466,8 @@ impl State {
 
     #[inline]
     pub(crate) fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
-        let run = &self.runs[task.index()];
-        if !run.events.is_empty() {
-            return run.event(job + 1);
-        }
-        self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
+        let next = self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release);
+        next.or_else(|| self.runs[task.index()].event(job + 1))
     }
 
     /// A task's budget for its job number `job`: drawn evenly from `budget ± jitter / 2`.
