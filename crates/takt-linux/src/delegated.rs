@@ -6,8 +6,7 @@
 //! not Takt's to move.
 
 use crate::control;
-use crate::run_id::RunId;
-use crate::watcher;
+use crate::run_id::{self, RunId};
 use rustix::process::getpid;
 use std::fs;
 use std::io;
@@ -110,6 +109,22 @@ fn leave(leaf: &Path) -> io::Result<()> {
 /// This process and the watcher of its run, and all others.
 fn of_takt(pids: Vec<i32>, run: &RunId) -> [Vec<i32>; 2] {
     let own = getpid().as_raw_nonzero().get();
-    let (mine, others) = pids.into_iter().partition(|pid| *pid == own || watcher::watches(*pid, run));
+    let (mine, others) = pids.into_iter().partition(|pid| *pid == own || run_id::watches(*pid, run));
     [mine, others]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_supervisor_names_its_run() {
+        let run = RunId::new().unwrap();
+        for end in ["", ENABLED] {
+            assert_eq!(run_of(Path::new(&format!("/a/{LEAF}{run}{end}"))), Some(run));
+        }
+        for name in ["supervisor", "supervisor-", "supervisor-1-2-cpuset", "takt-1-2"] {
+            assert_eq!(run_of(&Path::new("/a").join(name)), None, "{name}");
+        }
+    }
 }
