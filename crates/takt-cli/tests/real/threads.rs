@@ -2,11 +2,10 @@
 
 use super::clients::{compiled_text, counts};
 use super::replay;
-use crate::common::{Done, Room, Running, TAKT, attempts, ensure, has_cpus, kill, mechanisms, pause, until};
+use crate::common::{Done, Room, Running, TAKT, attempts, ensure, has_cpus, kill, mechanisms, until};
 use crate::machine::{Capability, on_cpus, skip};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -208,52 +207,6 @@ fn threads_in_windows_have_the_outcomes_of_the_simulation() {
                 // No thread has a CPU outside of the windows of its partition.
                 room.check("t.jsonl", "w.yaml")
             });
-        }
-    });
-}
-
-/// The partition is now on one CPU, now on the other. A thread that is no task sleeps in the program.
-#[test]
-fn the_other_threads_of_a_program_move_with_the_first() {
-    let text = PROGRAM.replace("#include <time.h>", "#include <time.h>\n#include <unistd.h>");
-    let text = text.replace(
-        "int main(int count, char **arguments)\n{",
-        "static void *idle(void *unused)\n{\n\tpause();\n\treturn unused;\n}\n\nint main(int count, char **arguments)\n{",
-    );
-    let text =
-        text.replace("\tint n;\n\n", "\tint n;\n\n\tif (pthread_create(&id, NULL, idle, NULL) != 0)\n\t\treturn 5;\n");
-    on_cpus(|| {
-        if !has_cpus(2) {
-            return;
-        }
-        let Some(room) = room(
-            "windows: [{length: 40ms, cpu: 0, sc_partition: A}, {length: 40ms, cpu: 1, sc_partition: A}]\n\
-             partitions:\n- name: A\n  policy: edf\n  processes:\n\
-             \x20 - {name: control, cmd: 'echo $$ > pid; exec ./program ,1000,0,0,0 log,2000,0,0,0', init: yes, period: 40ms, runtime: 2ms}\n\
-             \x20 - {name: log, thread_of: control, period: 80ms, runtime: 3ms}\n",
-        ) else {
-            return;
-        };
-        std::fs::write(room.path("w.yaml"), room.text("w.yaml").replace("cpus: 0\n", "cpus: 0-1\n")).expect("a file");
-        compiled_text(&room, "program", &text, true);
-        for mechanism in groups() {
-            let _ = std::fs::remove_file(room.path("pid"));
-            let run = room.start(&["run", "w.yaml", "--duration", "2s", "--mechanism", mechanism]);
-            until("the program runs", || room.text("pid").trim().parse::<i32>().is_ok());
-            let tasks = format!("/proc/{}/task", room.text("pid").trim());
-            let mut seen: HashMap<String, HashSet<String>> = HashMap::new();
-            for _ in 0..70 {
-                for thread in std::fs::read_dir(&tasks).into_iter().flatten().flatten() {
-                    let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-                    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
-                    let name = thread.file_name().to_string_lossy().into_owned();
-                    seen.entry(name).or_default().extend(cpus.map(str::to_owned));
-                }
-                pause(19);
-            }
-            run.wait().expect(0);
-            let both = |cpus: &HashSet<String>| ["0", "1"].iter().all(|cpu| cpus.contains(*cpu));
-            assert!(seen.len() == 3 && seen.values().all(both), "{mechanism}: {seen:?}");
         }
     });
 }
