@@ -32,8 +32,11 @@ impl State {
         let run = &mut runs[index];
         run.note_due(task, *round, due);
         let planned = run.next_release.expect("a release on the agenda was planned");
-        let next = system.tasks[index].arrival.next(system.seed, task, run.next_job, planned);
-        let next = next.or_else(|| run.event(run.next_job + 1));
+        let next = if run.events.is_empty() {
+            system.tasks[index].arrival.next(system.seed, task, run.next_job, planned)
+        } else {
+            run.event(run.next_job + 1)
+        };
         run.next_release = next;
         agenda.set(slot, next.map_or(Time::MAX, |at| at.round_up(system.timing.tick)));
         self.arrive(task, planned, sink);

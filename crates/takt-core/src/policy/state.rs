@@ -206,8 +206,7 @@ impl TaskState {
         }
         state
     }
-    /// When an event releases this job; `None` before the event, and for other arrivals.
-    #[cold]
+    /// When an event releases this job; `None` before the event.
     pub(crate) fn event(&self, job: JobId) -> Option<Time> {
         (job < self.next_event).then(|| self.events[job as usize % self.events.len()])
     }
@@ -466,8 +465,11 @@ impl State {
 
     #[inline]
     pub(crate) fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
-        let next = self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release);
-        next.or_else(|| self.runs[task.index()].event(job + 1))
+        let run = &self.runs[task.index()];
+        if !run.events.is_empty() {
+            return run.event(job + 1);
+        }
+        self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
     }
 
     /// A task's budget for its job number `job`: drawn evenly from `budget ± jitter / 2`.
