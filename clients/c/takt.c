@@ -59,8 +59,15 @@ struct connection {
 /* That of the program, which belongs to all threads that have not attached as a task of their own. */
 static struct connection program = { .bell = -1 };
 
-/* The model lets a signal handler read them: no access allocates memory. */
+/*
+ * A signal handler reads them. With glibc the first access of a thread may allocate memory, except in this model. musl allocates when a
+ * thread starts, and its dlopen refuses this model.
+ */
+#ifdef __GLIBC__
 #define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
+#else
+#define OF_THREAD static __thread
+#endif
 OF_THREAD struct connection own;
 OF_THREAD int attached;
 

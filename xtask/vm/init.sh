@@ -141,6 +141,34 @@ ends_clean() {
     [ -z "$(pidof gzip sha256sum)" ] || bad "$name" "processes of the workload are left"
 }
 
+# A run of a program with two tasks meets all deadlines: threads COMMAND..., which runs takt.
+threads() {
+    "$@" takt run threads.yaml --duration 1s --mechanism v2 --json > run.json || return
+    cat run.json
+    [ "$(totals run.json met)" = 30 ] && [ "$(totals run.json missed)" = 0 ]
+}
+threads_yaml() {
+    printf 'policy: edf\ncpus: 0\ndispatch: priority\ntasks:\n'
+    echo '- {name: control, cmd: exec threads, init: yes, period: 50ms, runtime: 15ms}'
+    echo '- {name: log, thread_of: control, period: 100ms, runtime: 45ms}'
+}
+# Runs a command in a group: within GROUP COMMAND...
+within() { sh -c 'echo 0 > "/sys/fs/cgroup/$0/cgroup.procs" && exec "$@"' "$@"; }
+# Runs a command as a user with a group, a real-time class and locked memory: as_user COMMAND...
+as_user() { (echo 0 > /sys/fs/cgroup/user/cgroup.procs && ulimit -r 99 && ulimit -l unlimited && su user -c "$*"); }
+# A killed run, whose watcher is killed with it, leaves its groups and the controller of a delegated group to `doctor --clean`.
+killed_in_a_group() {
+    within delegated takt run threads.yaml --duration 60s --mechanism v2 &
+    sleep 1
+    [ "$(cat /sys/fs/cgroup/delegated/cgroup.subtree_control)" = cpuset ] || return
+    kill -KILL $(cat /sys/fs/cgroup/delegated/supervisor-*/cgroup.procs)
+    sleep 0.3
+    takt doctor --clean || return
+    left=$(find /sys/fs/cgroup/delegated -mindepth 1 -type d; cat /sys/fs/cgroup/delegated/cgroup.subtree_control; pidof takt threads)
+    echo "left: $left"
+    [ -z "$left" ]
+}
+
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
 expect 0 doctor takt doctor
 expect 0 "doctor --json" takt doctor --json
@@ -165,6 +193,25 @@ for mechanism in v2 signal; do
         ends_clean KILL $mechanism 137
     fi
 done
+# Threads are dispatched by priority, for which PREEMPT_RT gives no real-time class.
+if [ "$mode" = exact ] && ! grep -q PREEMPT_RT /proc/version; then
+    threads_yaml > threads.yaml
+    mkdir /sys/fs/cgroup/delegated /sys/fs/cgroup/user
+    echo 'user:x:1000:1000::/tmp:/bin/sh' >> /etc/passwd
+    for file in . cgroup.procs cgroup.threads cgroup.subtree_control; do chown user /sys/fs/cgroup/user/$file; done
+    chmod 1777 /tmp
+    expect 0 "threads in the root of the tree" threads
+    expect 0 "threads in a delegated group" threads within delegated
+    expect 0 "threads in a delegated group: doctor --clean after a kill" killed_in_a_group
+    # Debian's kernel lets no user measure.
+    paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+    echo 3 > /proc/sys/kernel/perf_event_paranoid
+    expect 3 "threads without a right to measure" as_user takt run threads.yaml --duration 100ms
+    echo 1 > /proc/sys/kernel/perf_event_paranoid
+    expect 0 "threads of a user" threads as_user
+    echo "$paranoid" > /proc/sys/kernel/perf_event_paranoid
+    clean_after threads
+fi
 # The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
 # What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.
 hard_cbs() {
@@ -172,7 +219,22 @@ hard_cbs() {
         takt bench deadline --rounds 3 --strict --tolerance 300us
 }
 
+# U = 0.85 on one CPU for 30 s. Nothing else takes virtual time, so no job is late.
+periodic_set() {
+    {
+        printf 'policy: p-edf\ncpus: 0\nrealtime: yes\ntasks:\n'
+        for task in 10:2000 20:4000 40:7000 50:8000 100:11500; do
+            period=${task%:*}ms runtime=${task#*:}us
+            echo "- {name: t$period, period: $period, runtime: $runtime, init: yes, cmd: exec takt burn --runtime $runtime}"
+        done
+    } > periodic.yaml
+    takt run periodic.yaml --duration 30s --mechanism v2 --json > run.json || return
+    cat run.json
+    [ "$(totals run.json released)" -ge 6150 ] && [ "$(totals run.json missed)" = 0 ]
+}
+
 if [ "$mode" = exact ]; then
+    if ! grep -q PREEMPT_RT /proc/version; then expect 0 "a periodic set misses no deadline" periodic_set; fi
     expect 0 "the hard CBS and SCHED_DEADLINE" hard_cbs
     # Without its timer for the ends of budgets, the kernel notices them at its tick.
     if mount -t debugfs debugfs /sys/kernel/debug && echo NO_HRTICK_DL > /sys/kernel/debug/sched/features; then

@@ -141,6 +141,8 @@ pub(crate) trait Processes {
     fn thread_state(&self, group: Group) -> ThreadState;
     /// Lets the threads of a group end that were killed.
     fn let_die(&self, group: Group) -> io::Result<()>;
+    /// Kills a program whose first thread is no longer stopped with its group, since another one has become that by `exec`.
+    fn end_displaced(&self, group: Group);
     /// The thread of a group has ended.
     fn forget_thread(&self, group: Group);
     /// CPU time of the thread of a group, also when it has ended.

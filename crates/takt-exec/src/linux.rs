@@ -182,7 +182,8 @@ impl Children {
                 continue;
             };
             let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
-            let opened = open_output(&path, *truncate);
+            let foreign = process.settings.identity.as_ref().is_some_and(|identity| !identity.is_own());
+            let opened = open_output(&path, *truncate, foreign);
             outputs.push(Some(opened.what(format!(
                 "cannot open the output of {}, {}",
                 process.name,
@@ -442,6 +443,9 @@ impl Processes for Children {
     fn let_die(&self, group: Group) -> io::Result<()> {
         self.mechanism.let_die(group)
     }
+    fn end_displaced(&self, group: Group) {
+        self.mechanism.end_displaced(group);
+    }
     fn forget_thread(&self, group: Group) {
         self.mechanism.forget_thread(group);
     }
@@ -492,12 +496,19 @@ impl Processes for Children {
     }
 }
 
-/// Opens a file for a process's output. A named pipe that nobody reads is an error instead of a wait without end.
-fn open_output(path: &std::path::Path, truncate: bool) -> io::Result<File> {
+/// Opens a file for a process's output. A named pipe without a reader is an error instead of a wait without end. The process of another user
+/// could have put a symbolic link in the place of its file, through which Takt would write with its own rights.
+fn open_output(path: &std::path::Path, truncate: bool, foreign: bool) -> io::Result<File> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     use std::os::unix::fs::OpenOptionsExt;
-    let flags = OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+    let flags = if foreign { OFlags::NONBLOCK | OFlags::NOFOLLOW } else { OFlags::NONBLOCK };
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags.bits() as i32).open(path);
+    let file = opened.map_err(|e| match e.raw_os_error() {
+        Some(number) if foreign && number == rustix::io::Errno::LOOP.raw_os_error() => {
+            io::Error::other("it is a symbolic link, and the process has another user (name the file itself)")
+        }
+        _ => e,
+    })?;
     // Also a file that is appended to can be emptied first; what is no file has no length.
     if truncate && file.metadata()?.is_file() {
         file.set_len(0)?;

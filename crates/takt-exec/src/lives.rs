@@ -524,6 +524,13 @@ impl<P: Processes> Lives<P> {
                 }
                 continue;
             }
+            let ended = |task: TaskId| {
+                let state = states.iter().find(|(of, _)| *of == task);
+                state.is_none_or(|(_, state)| *state == ThreadState::Ended)
+            };
+            if states.first() == Some(&(program, ThreadState::Alive)) && plan.threads_of(program).all(ended) {
+                self.processes.end_displaced(self.tasks[program.index()].home.group);
+            }
             // All at once: the end of the program is reported by its parent, this process.
             let alive = states.iter().any(|(_, state)| *state == ThreadState::Alive);
             for (task, _) in states.into_iter().filter(|(_, state)| alive && *state == ThreadState::Ended) {

@@ -939,7 +939,6 @@ impl<A: Actuator> Scheduler<A> {
         let mut calls = false;
         for index in 0..self.setup.causes.found().len() {
             let found = self.setup.causes.found()[index];
-            let slot = &self.setup.slots[found.task.index()];
             let response = self.setup.reactions[found.task.index()][found.cause as usize];
             let sent = match response {
                 Response::Report => false,
@@ -949,6 +948,9 @@ impl<A: Actuator> Scheduler<A> {
                 }
                 // A process that has not run yet could not handle it, and one that is to be replaced is none.
                 Response::Signal(signal) => {
+                    // The signal would wake a program that waits, and the program would use a CPU before its next job.
+                    self.freeze_waiting(found.task);
+                    let slot = &self.setup.slots[found.task.index()];
                     matches!(slot.program, Program::At { .. } | Program::Waiting | Program::Outside { .. })
                         && self.setup.actuator.signal(slot.group, signal).is_ok()
                 }

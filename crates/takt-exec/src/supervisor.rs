@@ -318,11 +318,12 @@ impl Supervisor {
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
-        let mut observer = Watched::new(observer, control, &self.plan);
+        let mut observer = Watched::new(observer, control, &self.plan, lost);
         self.lives.begin();
         let stolen_before = disturbance::stolen(&cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
         let locked = takt_linux::rt::lock_memory();
+        let small_pages = takt_linux::rt::without_huge_pages();
         let thread: JoinHandle<io::Result<(Outcome, &'static str)>> = std::thread::Builder::new()
             .name("takt-scheduler".into())
             .spawn(move || thread::run(setup, frame))
@@ -358,9 +359,6 @@ impl Supervisor {
             observer.drain(&mut outbox, &mut returned);
             for (task, end) in std::mem::take(&mut self.lives.ends) {
                 observer.call(|o| o.exited(task, end));
-            }
-            if lost.load(Ordering::Acquire) {
-                observer.has_lost();
             }
             if self.signals.hangup.swap(false, Ordering::AcqRel) && !observer.hangs_up() {
                 self.signals.hung_up.store(true, Ordering::Release);
@@ -414,6 +412,9 @@ impl Supervisor {
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
+        }
+        if let Err(e) = small_pages {
+            notes.push(format!("huge pages are not disabled ({e}): `khugepaged` may delay the scheduler"));
         }
         if self.plan.scheduler_class == SchedulerClass::Deadline && class != "deadline" {
             notes.push("SCHED_DEADLINE was refused for the scheduler".into());
@@ -557,13 +558,20 @@ pub(crate) struct Watched<'a> {
     observer: &'a mut dyn Observer,
     error: Option<io::Error>,
     control: Option<Control>,
+    /// An item has found no room in the ring.
+    lost: Arc<AtomicBool>,
     inputs: Vec<Input>,
     /// Jobs that reactions follow, and whether their processes have received a signal.
     pub(crate) found: Vec<(Found, bool)>,
 }
 
 impl<'a> Watched<'a> {
-    pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
+    pub(crate) fn new(
+        observer: &'a mut dyn Observer,
+        mut control: Option<Control>,
+        plan: &Plan,
+        lost: Arc<AtomicBool>,
+    ) -> Watched<'a> {
         if let Some(control) = &mut control {
             let processes = || (0..).map(TaskId).zip(&plan.processes);
             let tasks = processes().map(|(_, process)| (process.name.clone(), process.kernel.is_some()));
@@ -572,16 +580,11 @@ impl<'a> Watched<'a> {
                 |(task, process): (TaskId, &Process)| !process.per_job && process.thread_of.is_none() && alone(task);
             control.begin(tasks.collect(), processes().map(endable).collect());
         }
-        Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
+        Watched { observer, error: None, control, lost, inputs: Vec::new(), found: Vec::new() }
     }
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
         self.control.as_ref().map(Control::wakes)
-    }
-
-    /// Records were lost: the mirror is no longer the run.
-    fn has_lost(&mut self) {
-        self.control.iter_mut().for_each(|control| control.is_incomplete = true);
     }
 
     /// Carries out commands from outside. Returns the message for the scheduler.
@@ -656,6 +659,8 @@ impl<'a> Watched<'a> {
                     }
                     let inputs = std::mem::take(&mut self.inputs);
                     self.call(|o| o.step(now, &inputs));
+                    // The flag was set before any item after the lost one came into the ring, so the mirror takes no step after the gap.
+                    self.note_loss();
                     if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {
                         match item {
                             Item::Close(_) => control.mirror.close(now, &inputs),
@@ -667,8 +672,16 @@ impl<'a> Watched<'a> {
                 }
             }
         }
+        self.note_loss();
         if let Some(change) = change {
             self.take_back(&change);
+        }
+    }
+
+    /// After a lost item the mirror is no longer the run.
+    fn note_loss(&mut self) {
+        if self.lost.load(Ordering::Acquire) {
+            self.control.iter_mut().for_each(|control| control.is_incomplete = true);
         }
     }
 }

@@ -70,6 +70,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Whether it waits for its next job by its page.
+    fn waits(&self) -> bool {
+        matches!(self.doing, Doing::Asks(Kind::Next, _))
+    }
+
     /// Begins its next job, at the step after the previous job's.
     fn begin(&mut self, steps: &[Step], load: u32) {
         let steps = steps.strip_suffix(&[Step::WaitPeriod]).unwrap_or(steps);
@@ -126,6 +131,8 @@ pub(crate) struct World {
     pub(crate) refusals: u64,
     /// How many stops, starts and priorities were carried out.
     pub(crate) acts: [u64; 3],
+    /// How many signals programs received while they waited for their next job, and how many of these programs were not frozen.
+    pub(crate) signalled: [u64; 2],
     /// The process of this task has two threads.
     pub(crate) several: Option<TaskId>,
     /// The least time that the executive waits for the end of a budget.
@@ -246,6 +253,7 @@ impl World {
             faults,
             refusals: 0,
             acts: [0; 3],
+            signalled: [0; 2],
             several: None,
             grain: Span::ZERO,
             hostile: None,
@@ -266,8 +274,7 @@ impl World {
 
     /// Whether the first process of a group has ended, or waits for its next job.
     pub(crate) fn is_asleep(&self, group: Group) -> bool {
-        let asks = |process: &Process| matches!(process.doing, Doing::Asks(Kind::Next, _));
-        self.processes.values().filter(|process| process.leader && process.group == group).all(asks)
+        self.processes.values().filter(|process| process.leader && process.group == group).all(Process::waits)
     }
 
     /// Whether nothing is left: no process, no group.
@@ -624,6 +631,10 @@ impl Actuator for Machine {
     fn signal(&self, group: Group, _signal: Signal) -> io::Result<()> {
         let mut world = self.world();
         world.refuse()?;
+        let waits = world.processes.values().any(|process| process.leader && process.group == group && process.waits());
+        let awake = waits && !world.frozen(group);
+        world.signalled[0] += u64::from(waits);
+        world.signalled[1] += u64::from(awake);
         let process = world.processes.values_mut().find(|process| process.leader && process.group == group);
         if let Some(process) = process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Begins)) {
             process.next = process.end;
@@ -660,8 +671,7 @@ impl Actuator for Machine {
         world.answered(task);
     }
     fn waits(&self, task: TaskId) -> bool {
-        let asks = |process: &Process| matches!(process.doing, Doing::Asks(Kind::Next, _));
-        self.world().processes.values().any(|process| process.leader && process.task == task && asks(process))
+        self.world().processes.values().any(|process| process.leader && process.task == task && process.waits())
     }
     fn begin(&self, task: TaskId, job: Job) {
         let mut world = self.world();
@@ -785,6 +795,7 @@ impl Processes for Machine {
     fn let_die(&self, _: Group) -> io::Result<()> {
         Ok(())
     }
+    fn end_displaced(&self, _: Group) {}
     fn forget_thread(&self, _: Group) {}
     fn thread_time(&self, group: Group) -> Option<Span> {
         let world = self.world();

@@ -23,12 +23,14 @@ pub(crate) trait CpuBinder: Send + Sync {
     fn binds_threads(&self) -> bool;
     /// Opens what [`CpuBinder::set`] writes to; `None` if it needs no file.
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno>;
-    /// Binds the partition to other CPUs, by its open file or else by one that is opened for that.
+    /// Binds the partition to other CPUs, by its open file or else by one that is opened for that. `is_task` says of a thread that it is
+    /// bound for itself.
     fn set(
         &self,
         partition: PartitionHandle,
         file: Option<&OwnedFd>,
         members: &[Member],
+        is_task: &dyn Fn(i32) -> bool,
         cpus: &CpuSet,
     ) -> Result<(), Errno>;
 }

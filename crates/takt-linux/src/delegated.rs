@@ -6,9 +6,8 @@
 //! not Takt's to move.
 
 use crate::control;
-use crate::run_id::RunId;
+use crate::run_id::{self, RunId};
 use crate::starter;
-use crate::watcher;
 use rustix::process::getpid;
 use std::fs;
 use std::io;
@@ -16,6 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// The controller that the run gives its groups.
 const CONTROLLER: &str = "cpuset";
+/// Prefix of the group that Takt moves into.
+const LEAF: &str = "supervisor-";
+/// End of the name of that group, if the children of the delegated group had no cpuset before.
+const ENABLED: &str = "+cpuset";
 
 /// The children of a group have a cpuset. When this is dropped, the group is as before: Takt is in it, and no group of Takt.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ impl Delegated {
             if !others.is_empty() {
                 return Err(io::Error::other(format!("other processes are in {}", own.display())));
             }
-            let leaf = own.join(format!("supervisor-{run}"));
+            let leaf = own.join(format!("{LEAF}{run}{}", if delegated.enabled { ENABLED } else { "" }));
             fs::create_dir(&leaf)?;
             delegated.leaf = Some(leaf.clone());
             for pid in mine {
@@ -61,23 +64,69 @@ impl Delegated {
 impl Drop for Delegated {
     fn drop(&mut self) {
         if self.enabled {
-            // Another run in this group may need it.
-            let _ = control::write(&self.own.join("cgroup.subtree_control"), &format!("-{CONTROLLER}"));
+            disable(&self.own);
         }
         if let Some(leaf) = &self.leaf {
             // A process that cannot move back keeps its group, which the service manager removes with that of the service.
-            for pid in control::pids(&leaf.join("cgroup.procs")) {
-                let _ = control::write(&self.own.join("cgroup.procs"), &pid.to_string());
-            }
-            let _ = fs::remove_dir(leaf);
+            let _ = leave(leaf);
         }
+    }
+}
+
+/// The run whose supervisor has moved into a group of this name.
+pub(crate) fn run_of(leaf: &Path) -> Option<RunId> {
+    let name = leaf.file_name()?.to_str()?.strip_prefix(LEAF)?;
+    name.strip_suffix(ENABLED).unwrap_or(name).parse().ok()
+}
+
+/// Does for a dead run, whose groups are gone, what the end of a run does: its watcher moves back, and the delegated group is as before.
+///
+/// # Errors
+/// When the group cannot be removed.
+pub(crate) fn clean(leaf: &Path) -> io::Result<()> {
+    if let (true, Some(own)) = (leaf.as_os_str().as_encoded_bytes().ends_with(ENABLED.as_bytes()), leaf.parent()) {
+        disable(own);
+    }
+    leave(leaf)
+}
+
+/// Another run in this group may need the controller, and then keeps it.
+fn disable(own: &Path) {
+    let _ = control::write(&own.join("cgroup.subtree_control"), &format!("-{CONTROLLER}"));
+}
+
+fn leave(leaf: &Path) -> io::Result<()> {
+    if let Some(own) = leaf.parent() {
+        for pid in control::pids(&leaf.join("cgroup.procs")) {
+            let _ = control::write(&own.join("cgroup.procs"), &pid.to_string());
+        }
+    }
+    match fs::remove_dir(leaf) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 
 /// This process with the watcher and the starter of its run, and all others.
 fn of_takt(pids: Vec<i32>, run: &RunId) -> [Vec<i32>; 2] {
     let own = getpid().as_raw_nonzero().get();
-    let is_mine = |pid: &i32| *pid == own || watcher::watches(*pid, run) || starter::starts(*pid, run);
+    let is_mine = |pid: &i32| *pid == own || run_id::watches(*pid, run) || starter::starts(*pid, run);
     let (mine, others) = pids.into_iter().partition(is_mine);
     [mine, others]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_supervisor_names_its_run() {
+        let run = RunId::new().unwrap();
+        for end in ["", ENABLED] {
+            assert_eq!(run_of(Path::new(&format!("/a/{LEAF}{run}{end}"))), Some(run));
+        }
+        for name in ["supervisor", "supervisor-", "supervisor-1-2-cpuset", "takt-1-2"] {
+            assert_eq!(run_of(&Path::new("/a").join(name)), None, "{name}");
+        }
+    }
 }

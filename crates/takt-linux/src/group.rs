@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 /// The longest path of a control file below the directory of a run: a name has at most 255 bytes.
-const LONGEST: usize = 320;
+pub(crate) const LONGEST: usize = 320;
 
 /// This machine cannot do what was asked.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

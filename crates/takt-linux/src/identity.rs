@@ -80,7 +80,8 @@ impl Identity {
     }
 
     /// Whether this is the identity of this process.
-    pub(crate) fn is_own(&self) -> bool {
+    #[must_use]
+    pub fn is_own(&self) -> bool {
         let sorted = |groups: &[u32]| {
             let mut groups: Vec<u32> = groups.iter().copied().chain([self.gid]).collect();
             groups.sort_unstable();

@@ -4,6 +4,7 @@
 //! or, where it used no cgroups and for daemons that left theirs, by the variable `TAKT_RUN` in their environment.
 
 use crate::control;
+use crate::delegated;
 use crate::freezer::{v1, v2};
 use crate::layout::Layout;
 use crate::rt::{self, Class};
@@ -64,6 +65,8 @@ pub struct Remains {
     pub groups: Vec<PathBuf>,
     /// Its processes in no group.
     pub processes: Vec<i32>,
+    /// The groups of its supervisor, each in a delegated group.
+    pub supervisors: Vec<PathBuf>,
     /// Its control socket.
     pub sockets: Vec<PathBuf>,
 }
@@ -113,7 +116,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     if run.is_alive() {
         return Err(io::Error::other(format!("run {run} is alive")));
     }
-    let tops = groups(|found| found == run)?.remove(run).unwrap_or_default().groups;
+    let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
     let mut counted = BTreeSet::new();
     let deadline = Instant::now() + Duration::from_secs(1);
     let mut result = Ok(());
@@ -136,6 +139,10 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         removed += control::tree(top).len();
         result = result.and(control::remove_tree(top, deadline));
     }
+    for group in &supervisors {
+        removed += 1;
+        result = result.and(delegated::clean(group));
+    }
     for path in socket::remains(run) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);
@@ -143,7 +150,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     result.map(|()| Cleaned { groups: removed, processes: counted.len() })
 }
 
-/// Top groups of the runs that `wanted` accepts, in every hierarchy and at any depth.
+/// Top groups of the runs that `wanted` accepts, and of their supervisors, in every hierarchy and at any depth.
 fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains>> {
     let layout = Layout::read()?;
     let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
@@ -154,6 +161,8 @@ fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains
             let named = name.strip_prefix(PREFIX).and_then(|name| name.parse().ok()).map(|run| (run, dir.clone()));
             if let Some((run, top)) = named.or(marked).filter(|(run, _)| wanted(run)) {
                 found.entry(run).or_default().groups.push(top);
+            } else if let Some(run) = delegated::run_of(&dir).filter(&wanted) {
+                found.entry(run).or_default().supervisors.push(dir);
             }
         }
     }

@@ -109,6 +109,8 @@ pub struct Mechanism {
     watched: Mutex<HashMap<i32, Group>>,
     null: OwnedFd,
     nofile: Option<Rlimit>,
+    /// The setting of huge pages that processes inherit ([`rt::without_huge_pages`]).
+    huge_pages: bool,
     notes: Vec<String>,
     starter: Option<Starter>,
     /// Dropped after the trees, and when the starter has left it.
@@ -340,6 +342,7 @@ impl Mechanism {
             watched: Mutex::new(HashMap::new()),
             null,
             nofile: raised.is_ok().then_some(old),
+            huge_pages: rt::has_huge_pages(),
             notes,
             starter: None,
             _delegated: delegated,
@@ -486,6 +489,7 @@ impl Mechanism {
             limits: &limits,
             umask: spec.umask,
             identity: spec.identity.as_ref().filter(|identity| !identity.is_own()),
+            huge_pages: self.huge_pages,
             hold,
         };
         let hosted = self.member(group).thread.get().filter(|thread| thread.file.is_some());
@@ -617,6 +621,19 @@ impl Mechanism {
     pub fn let_die(&self, group: Group) -> io::Result<()> {
         self.member(group).killed.store(true, Release);
         self.set_frozen(group, false)
+    }
+
+    /// Kills a program whose first thread is no longer stopped with its group. A thread that calls `exec` ends all others and becomes the
+    /// first one, in a group of its own. To be called when the other threads that have groups have ended. Not for the scheduler thread.
+    pub fn end_displaced(&self, group: Group) {
+        let (Some(thread), leader) = (self.member(group).thread.get(), self.member(group).leader.load(Acquire)) else {
+            return;
+        };
+        let displaced = self.member(group).killed.load(Acquire) || !control::pids(&thread.list).contains(&leader);
+        // A first thread that has ended is in no list.
+        if displaced && leader > 0 && self.thread_state(group) == ThreadState::Alive {
+            let _ = self.signal_leader(group, Signal::KILL);
+        }
     }
 
     /// The thread of a group has ended. Its number may become that of another thread.
@@ -825,7 +842,8 @@ impl Mechanism {
         if !state.cpus.replace(cpus) {
             return Ok(());
         }
-        let done = self.binder.set(partition, state.cpu_file.as_ref(), &state.members, cpus);
+        let done =
+            self.binder.set(partition, state.cpu_file.as_ref(), &state.members, &|thread| self.is_task(thread), cpus);
         if done.is_err() {
             state.cpus.forget();
         }
@@ -876,6 +894,12 @@ impl Mechanism {
         let members = self.partitions.iter().flat_map(|partition| &partition.members);
         let threads = members.filter_map(|member| member.thread.get());
         threads.filter(move |thread| thread.process.load(Acquire) == process)
+    }
+
+    /// Whether a group has the thread for itself.
+    fn is_task(&self, thread: i32) -> bool {
+        let mut members = self.partitions.iter().flat_map(|partition| &partition.members);
+        members.any(|member| member.thread.get().is_some() && member.leader.load(Acquire) == thread)
     }
 
     fn unwatch(&self, watch: i32) {

@@ -104,6 +104,42 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
+/// The pages of this process stay small until this is dropped ([`without_huge_pages`]).
+#[derive(Debug)]
+pub struct SmallPages {
+    /// They were not small before.
+    changed: bool,
+}
+
+/// Keeps the kernel from collapsing pages of this process into huge ones. Its thread for that (`khugepaged`) has the lowest priority, and holds the
+/// lock of the address space meanwhile. A scheduler that needs the lock would wait for as long as other threads preempt `khugepaged`.
+///
+/// Children inherit the setting, which survives `execve`. [`Mechanism::spawn`](crate::Mechanism::spawn) gives the processes that it starts the setting from
+/// before.
+///
+/// # Errors
+/// None known; the kernel's answer is passed on.
+pub fn without_huge_pages() -> io::Result<SmallPages> {
+    let changed = has_huge_pages();
+    if changed {
+        rustix::thread::disable_transparent_huge_pages(true)?;
+    }
+    Ok(SmallPages { changed })
+}
+
+/// Whether pages of this process may be collapsed into huge ones.
+pub(crate) fn has_huge_pages() -> bool {
+    rustix::thread::transparent_huge_pages_are_disabled().is_ok_and(|disabled| !disabled)
+}
+
+impl Drop for SmallPages {
+    fn drop(&mut self) {
+        if self.changed {
+            let _ = rustix::thread::disable_transparent_huge_pages(false);
+        }
+    }
+}
+
 /// How late Linux may let sleeps of this thread end in order to batch them; real-time classes ignore it.
 /// Children inherit it from the thread that starts them.
 ///

@@ -10,6 +10,9 @@ pub(crate) const RUN_VARIABLE: &str = "TAKT_RUN";
 /// Environment variable that names the group, such as `p0/t3`.
 pub(crate) const GROUP_VARIABLE: &str = "TAKT_GROUP";
 
+/// Name of the hidden subcommand: `takt __watch PID RUN kill|release`, which has to call [`watch`](crate::watcher::watch).
+pub const SUBCOMMAND: &str = "__watch";
+
 /// Prefix of every group that Takt makes.
 pub(crate) const PREFIX: &str = "takt-";
 /// It follows the prefix in the name of a mark.
@@ -59,6 +62,13 @@ impl RunId {
     pub fn group_name(&self) -> String {
         format!("{PREFIX}{self}")
     }
+}
+
+/// Whether a process is the watcher of a run.
+pub(crate) fn watches(pid: i32, run: &RunId) -> bool {
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
+    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.nth(1) == Some(run.to_string().as_bytes())
 }
 
 impl fmt::Display for RunId {

@@ -135,6 +135,7 @@ fn encode<'a>(child: &'a Child<'a>, cgroup: Option<BorrowedFd<'a>>) -> (Vec<u8>,
     number(hold);
     number(u64::from(cgroup.is_some()));
     number(child.umask.map_or(ABSENT, u64::from));
+    number(u64::from(child.huge_pages));
     number(child.pass.len() as u64);
     child.pass.iter().for_each(|(_, target)| number(*target as u64));
     number(child.limits.len() as u64);
@@ -205,6 +206,7 @@ impl Request {
     fn start(self, own: Limit, parent: i32) -> io::Result<i32> {
         let mut rest = Rest(&self.text);
         let (hold, in_group, umask) = (rest.number()?, rest.number()? != 0, rest.optional()?);
+        let huge_pages = rest.number()? != 0;
         let targets = rest.list(|rest| Ok(rest.number()? as RawFd))?;
         let mut limits = vec![own];
         limits.extend(rest.list(|rest| {
@@ -239,6 +241,7 @@ impl Request {
             limits: &limits,
             umask: umask.map(|umask| umask as u32),
             identity: identity.as_ref(),
+            huge_pages,
             hold: match (hold, &gate) {
                 (1, Some(gate)) => Hold::Gate(gate.as_fd()),
                 (2, _) => Hold::Stop,

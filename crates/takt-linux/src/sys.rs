@@ -53,6 +53,8 @@ pub(crate) struct Child<'a> {
     pub(crate) limits: &'a [Limit],
     pub(crate) umask: Option<u32>,
     pub(crate) identity: Option<&'a Identity>,
+    /// Its pages may be collapsed into huge ones, also if those of this process may not.
+    pub(crate) huge_pages: bool,
     pub(crate) hold: Hold<'a>,
 }
 
@@ -173,6 +175,9 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
         }
         if let Some(umask) = child.umask {
             libc::umask(umask as _);
+        }
+        if child.huge_pages {
+            libc::prctl(libc::PR_SET_THP_DISABLE, 0, 0, 0, 0);
         }
         if let Some(Identity { uid, gid, groups, .. }) = child.identity {
             // It could type into the terminal of Takt.

@@ -5,6 +5,7 @@
 
 use crate::leftovers::{OnCrash, clean_run};
 use crate::run_id::RunId;
+pub use crate::run_id::SUBCOMMAND;
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,8 +15,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio, exit};
 use std::time::Duration;
 
-/// Name of the hidden subcommand: `takt __watch PID RUN kill|release`, which has to call [`watch`].
-pub const SUBCOMMAND: &str = "__watch";
 /// Tries to clean up; each takes up to about a second.
 const TRIES: usize = 5;
 
@@ -33,13 +32,6 @@ pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
     // Not in the foreground group of the terminal, whose signals it must survive from its first instruction on.
     let status = rustix::io::retry_on_intr(|| Ok(command.process_group(0).status()))??;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("the watcher did not start: {status}"))) }
-}
-
-/// Whether this process is the watcher of a run.
-pub(crate) fn watches(pid: i32, run: &RunId) -> bool {
-    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
-    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.nth(1) == Some(run.to_string().as_bytes())
 }
 
 /// The body of the hidden subcommand. It ends this process: with 0 in the caller's sight as soon as the watching,

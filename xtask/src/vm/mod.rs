@@ -233,6 +233,9 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     archive.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\n")?;
     archive.file("etc/group", b"root:x:0:\n")?;
     archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
+    for (name, program) in build(&["build", "-p", "takt-client", "--example", "threads"])? {
+        archive.program(&format!("bin/{name}"), &fs::read(program)?)?;
+    }
     for (name, program) in &tests {
         archive.program(&format!("tests/{name}"), &fs::read(program)?)?;
     }

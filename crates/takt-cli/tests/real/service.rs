@@ -72,6 +72,49 @@ fn a_process_has_exactly_the_settings_of_its_workload() {
     });
 }
 
+/// `khugepaged` would hold a lock that the scheduler needs. The programs keep the setting of their user, also those that start during the schedule.
+#[test]
+fn only_takt_itself_is_without_huge_pages() {
+    let text = "policy: edf\ncpus: 0\ntasks: [{name: a, period: 50ms, runtime: 20ms, spawn: per-job, output: seen, \
+                cmd: 'grep -h THP_enabled /proc/self/status /proc/$PPID/status'}]";
+    let own = report(&fs::read_to_string("/proc/self/status").unwrap()).get("THP_enabled").map(|own| (*own).to_owned());
+    on_cpus(|| {
+        let room = Room::with(text);
+        room.takt(&["run", "w.yaml", "--duration", "500ms"]);
+        let seen = room.text("seen");
+        let values: Vec<&str> = seen.lines().filter_map(|line| line.strip_prefix("THP_enabled:\t")).collect();
+        assert!(values.len() >= 6, "{seen}");
+        for two in values.chunks_exact(2) {
+            assert_eq!((Some(two[0]), two[1]), (own.as_deref(), "0"), "{seen}");
+        }
+    });
+}
+
+/// A symbolic link in the place of an output would let another user write to any file.
+#[test]
+fn the_output_of_another_user_is_no_symbolic_link() {
+    if !Capability::Users.is_present() {
+        return skip(Capability::Users, "the output of a process");
+    }
+    let text = |user: &str| {
+        format!(
+            "policy: fp\ncpus: 0\ntasks: [{{name: a, batch: yes, output: {{file: link, truncate: yes}}, cmd: 'echo seen'{user}}}]"
+        )
+    };
+    on_cpus(|| {
+        for (user, status, left) in
+            [(format!(", user: {USER}, group: {GROUP}"), 3, "kept\n"), (String::new(), 0, "seen\n")]
+        {
+            let room = open_room(&text(&user));
+            fs::write(room.path("file"), "kept\n").unwrap();
+            std::os::unix::fs::symlink(room.path("file"), room.path("link")).unwrap();
+            let done = room.takt(&["run", "w.yaml"]).expect(status);
+            assert_eq!(room.text("file"), left);
+            assert!(status == 0 || done.stderr.contains("it is a symbolic link"), "{}", done.stderr);
+        }
+    });
+}
+
 /// The user by name has the groups of the database, and the variables of a login.
 #[test]
 fn a_user_by_name_has_the_groups_and_variables_of_the_database() {

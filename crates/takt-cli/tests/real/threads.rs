@@ -2,10 +2,11 @@
 
 use super::clients::{compiled_text, counts};
 use super::replay;
-use crate::common::{Done, Room, attempts, ensure, has_cpus, kill, mechanisms, until};
+use crate::common::{Done, Room, Running, TAKT, attempts, ensure, has_cpus, kill, mechanisms, until};
 use crate::machine::{Capability, on_cpus, skip};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -184,6 +185,32 @@ fn threads_of_a_program_have_cpus_of_their_own() {
     });
 }
 
+/// Two partitions of a table have threads of one program: one with a policy, and one in which a job is what a signal ends.
+const WINDOWS: &str = "windows: [{length: 20ms, cpu: 0, sc_partition: A}, {length: 30ms, cpu: 0, sc_partition: B}]\npartitions:\n\
+    - name: A\n  policy: edf\n  processes:\n\
+    \x20 - {name: control, cmd: 'exec ./program ,3000,0,0,0 video,5000,0,0,0 log,8000,0,0,0', init: yes, period: 50ms, runtime: 4ms, execution: [3ms]}\n\
+    \x20 - {name: video, thread_of: control, period: 100ms, runtime: 8ms, execution: [5ms]}\n\
+    - {name: B, processes: [{name: log, thread_of: control, budget: 20ms, runtime: 10ms, execution: [8ms]}]}\n";
+
+#[test]
+fn threads_in_windows_have_the_outcomes_of_the_simulation() {
+    on_cpus(|| {
+        let Some(room) = room(WINDOWS) else { return };
+        let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+        assert_eq!(all_counts(&sim), [[20, 20, 0, 0], [10, 10, 0, 0], [20, 20, 0, 0]]);
+        for mechanism in groups() {
+            attempts(5, || {
+                let run =
+                    ["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json", "--trace", "t.jsonl"];
+                let run = room.takt(&run).json();
+                ensure(all_counts(&run) == all_counts(&sim), || format!("{mechanism}: {run}"))?;
+                // No thread has a CPU outside of the windows of its partition.
+                room.check("t.jsonl", "w.yaml")
+            });
+        }
+    });
+}
+
 /// A workload of two tasks, with these arguments for each.
 fn two(control: &str, log: &str) -> String {
     format!(
@@ -241,6 +268,45 @@ fn a_program_that_is_killed_ends_all_of_its_tasks() {
             let [control, log] = [0, 1].map(|task| counts(&run["tasks"][task]));
             assert!(control[1] > 10 && control[2] > 40 && log[1] > 1 && log[2] > 8, "{mechanism}: {run}");
         }
+    });
+}
+
+/// The other thread becomes the first one by `exec`, in a group of its own.
+#[test]
+fn a_program_that_a_thread_replaces_is_ended() {
+    on_cpus(|| {
+        for mechanism in groups() {
+            let text = PROGRAM.replace("return NULL;", "execl(\"/bin/sleep\", \"sleep\", \"100\", NULL);");
+            let text = text.replace("#include <time.h>", "#include <time.h>\n#include <unistd.h>");
+            let Some(room) = room(&two("1000,0,0,0", "1000,0,2,0")) else { return };
+            compiled_text(&room, "program", &text, true);
+            let done = room.takt(&["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"]);
+            let run: Value = serde_json::from_str(&done.stdout).expect("a summary");
+            let notes = run["notes"].to_string();
+            assert!(notes.contains("control was ended by signal 9"), "{mechanism}: {run}");
+            assert!(!notes.contains("could not be removed"), "{mechanism}: {run}");
+            let [control, log] = [0, 1].map(|task| counts(&run["tasks"][task]));
+            assert!((8..20).contains(&control[1]) && control[2] > 25 && log[1] == 2, "{mechanism}: {run}");
+        }
+    });
+}
+
+/// A user without rights has no real-time class and no groups. The run is refused with the reason, and nothing starts.
+#[test]
+fn threads_of_a_program_need_rights() {
+    if !Capability::Users.is_present() {
+        return skip(Capability::Users, "threads of a program without root");
+    }
+    on_cpus(|| {
+        let Some(room) = room(&two("1000,0,0,0", "1000,0,0,0").replace("exec", "touch started; exec")) else { return };
+        std::fs::set_permissions(room.path(""), std::fs::Permissions::from_mode(0o777)).expect("its own room");
+        let ids = ["--reuid=65533", "--regid=65532", "--clear-groups"];
+        let run = ["run", "w.yaml", "--duration", "100ms"];
+        let mut command = Command::new("setpriv");
+        command.args(ids).arg(TAKT).args(run).current_dir(room.path(""));
+        let done = Running::start(&mut command).wait().expect(3);
+        assert!(done.stderr.contains("fix:") && done.stderr.contains("error[missing-capability]"), "{}", done.stderr);
+        assert!(!room.path("started").exists());
     });
 }
 

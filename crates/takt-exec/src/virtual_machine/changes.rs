@@ -409,3 +409,39 @@ fn a_changed_run_with_faults_replays() {
     }
     assert!(seeds(500).count() == 1 || made > 300, "{made} changes");
 }
+
+/// The ring between the threads is too small for a round of the supervisor. The mirror stands still at the gap, and changes are refused.
+#[test]
+fn a_mirror_takes_no_step_after_a_lost_one() {
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 2ms, runtime: 1ms}\n\
+                - {name: b, cmd: x, period: 5ms, runtime: 1ms}\n";
+    let workload = load(Source { name: "gap.yaml".into(), text: text.to_owned() });
+    let (system, plan, programs) = plan(&workload, Span::from_ms(200));
+    let run = |ring: usize| {
+        let (control, handle) = Control::new(engine(system.clone()), Vec::new(), false).expect("a descriptor");
+        let answers = Arc::new(Mutex::new((0, Vec::new())));
+        let at = |ms: i64, command: Command| (Time::ZERO + Span::from_ms(ms), command);
+        let list = [at(150, Command::Status), at(160, Command::Remove("a".to_owned()))];
+        let orders = Commands { control, handle, list: list.into(), answers: answers.clone() };
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().ring = ring;
+        let ran = drive::run_controlled(engine(system.clone()), &plan, &programs, &mut machine, Some(orders));
+        let (_, mut answers) = std::mem::take(&mut *answers.lock().expect("no test has failed"));
+        let removed = answers.pop().expect("two answers");
+        let Some(Ok(Done::Status(status))) = answers.pop() else { panic!("no status") };
+        (ran.expect("a run"), status, removed)
+    };
+    let (whole, complete, removed) = run(1 << 12);
+    assert!(!complete.is_incomplete && matches!(removed, Ok(Done::Changed(_))));
+    let (cut, status, removed) = run(64);
+    assert!(cut.outcome.dropped > 0 && status.is_incomplete && matches!(removed, Err(Refusal::Over(_))));
+    assert!(Time::ZERO < status.stepped && status.stepped < complete.stepped, "{}", status.stepped - Time::ZERO);
+    let mut other = engine(system.clone());
+    for (now, inputs) in whole.steps.iter().take_while(|(now, _)| *now <= status.stepped) {
+        other.step(*now, inputs, &mut Records::default());
+    }
+    for (task, index) in status.tasks.iter().zip(0..) {
+        assert_eq!(task.counts, other.counts(takt_core::model::TaskId(index)), "{}", task.name);
+    }
+}

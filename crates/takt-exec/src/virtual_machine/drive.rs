@@ -140,11 +140,12 @@ fn drive(
     };
     let setup =
         Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+    let lost = setup.lost.clone();
     lives.look();
     lives.send(&mut inbox);
     lives.begin();
     let mut notes = Notes::default();
-    let mut observer = Watched::new(&mut notes, control, plan);
+    let mut observer = Watched::new(&mut notes, control, plan, lost);
     let mut scheduler = Scheduler::new(setup);
     let start = scheduler.begin();
 

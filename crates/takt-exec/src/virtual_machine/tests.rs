@@ -317,6 +317,23 @@ fn a_preemption_by_priority_needs_no_stop_and_no_start() {
     assert_eq!(acts("dispatch: priority\n", Some(TaskId(1))), [jobs + 40, jobs + 40, 1]);
 }
 
+/// The deadline of `low` passes before it is dispatched, while its program sleeps without being frozen. The signal of `on_miss` does not wake it then.
+#[test]
+fn a_signal_wakes_no_program_that_waits_for_its_job() {
+    let text = "policy: fp\ncpus: 0\ntasks:\n\
+        - {name: high, cmd: x, init: yes, period: 40ms, runtime: 20ms, priority: 9}\n\
+        - {name: low, cmd: x, init: yes, period: 40ms, deadline: 10ms, runtime: 1ms, priority: 1, steps: [run 1ms]}\n";
+    let (system, mut plan, programs) =
+        plan(&load(Source { name: "signal.yaml".into(), text: text.into() }), Span::from_ms(1000));
+    let processes = &mut Arc::get_mut(&mut plan).expect("the only owner").processes;
+    processes[1].on_miss = Some(Reaction::Signal(Signal::USR1));
+    let mut machine = Machine::new(plan.clone(), Faults::none());
+    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+    assert_eq!(ran.outcome.engine.counts(TaskId(1)).missed, 25);
+    let [waiting, awake] = machine.world().signalled;
+    assert!(waiting >= 23 && awake == 0, "{waiting} {awake}");
+}
+
 /// A program with two more threads, of which one ends with its third job, and one names a thread of another process.
 #[test]
 fn threads_of_a_program_end_alone_and_do_not_lie() {
@@ -469,12 +486,13 @@ fn of_others(records: &[Record], hostile: TaskId) -> Vec<String> {
     records.iter().map(text).filter(|text| !text.contains(&of)).collect()
 }
 
-/// A program that rings all the time, and changes its page between any two loads of the scheduler, harms its own task only.
+/// A program or a thread that rings all the time, and changes its page between any two loads of the scheduler, harms its own task only. The other
+/// threads of its program are such others, too.
 #[test]
 fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     let first = std::env::var("TAKT_FAULT_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seeds = first.map_or(1..=1500, |seed: u64| seed..=seed);
-    let (mut requests, mut compared, mut floods) = (0, 0, 0);
+    let (mut requests, mut compared, mut floods, mut threads) = (0, 0, 0, 0);
     for seed in seeds {
         let again =
             || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib a_page_that_changes");
@@ -488,17 +506,23 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
             (["resources: [r]\n", ""][usize::from(alone)], if policy == "dasa" { ", utility: 2" } else { "" });
         let reservation = if policy == "cbs" { ", reservation: {budget: 3ms, period: 10ms}" } else { "" };
         let late = ["continue", "abort"][draw(4, 1)];
-        let kind = [
+        let kinds = [
             "period: 9ms, runtime: 3ms, budget: 4ms",
-            "event: segments, deadline: 8ms, runtime: 2ms, budget: 3ms",
             "period: 12ms, runtime: 4ms, on_abort: signal",
-        ][draw(5, 2)];
+            "event: segments, deadline: 8ms, runtime: 2ms, budget: 3ms",
+        ];
+        let is_thread = dispatch == "priority" && draw(6, 1) == 0;
+        // A thread has no segments of its own.
+        let (kind, of, init) = match is_thread {
+            true => (kinds[draw(5, 1)], "thread_of: a", ", init: yes"),
+            false => (kinds[draw(5, 2)], "cmd: x", ""),
+        };
         let head = format!(
             "dispatch: {dispatch}\npolicy: {policy}\ncpus: 0\nlate: {late}\n{resources}tasks:\n\
-             - {{name: a, cmd: x, period: 10ms, runtime: 2ms, priority: 9{utility}}}\n\
+             - {{name: a, cmd: x, period: 10ms, runtime: 2ms, priority: 9{utility}{init}}}\n\
              - {{name: b, cmd: x, period: 7ms, runtime: 1ms, priority: 8{utility}}}\n"
         );
-        let text = format!("{head}- {{name: hostile, cmd: x, {kind}, priority: 1{utility}{reservation}}}\n");
+        let text = format!("{head}- {{name: hostile, {of}, {kind}, priority: 1{utility}{reservation}}}\n");
         let run = |text: &str, faults: Faults, hostile: Option<Hostile>| {
             let source = Source { name: "hostile.yaml".into(), text: text.to_owned() };
             let (system, plan, programs) = plan(&load(source), Span::from_ms(60));
@@ -523,10 +547,12 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
             let (with, without) = (of_others(&ran.records, hostile.task), of_others(&without.records, hostile.task));
             assert_eq!(with, without, "{}\n{text}", again());
             compared += 1;
+            threads += u32::from(is_thread);
         }
     }
-    println!("{requests} inputs, {compared} runs compared, {floods} floods");
-    assert!(first.is_some() || requests > 100_000 && compared > 500 && floods > 1000, "{requests} {compared} {floods}");
+    println!("{requests} inputs, {compared} runs compared, {threads} of them with a hostile thread, {floods} floods");
+    let all = requests > 100_000 && compared > 500 && threads > 100 && floods > 1000;
+    assert!(first.is_some() || all, "{requests} {compared} {threads} {floods}");
 }
 
 /// The releases of each task's jobs by events, among the inputs of a run.

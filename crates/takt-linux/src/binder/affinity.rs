@@ -1,9 +1,11 @@
 //! `sched_setaffinity`, thread by thread: of those that can be found without searching the whole machine. These are the threads of the
-//! group where cgroup v2 lists them, else those of the process that was started.
+//! group where cgroup v2 lists them, else those of the process that was started. A thread that is a task is bound for itself, and the
+//! other threads of its program with the first one.
 
 use super::CpuBinder;
 use crate::control::Text;
-use crate::group::{Group, Member, PartitionHandle, Tree};
+use crate::group::{Group, LONGEST, Member, PartitionHandle, Tree};
+use crate::sys;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -40,6 +42,7 @@ impl CpuBinder for Affinity {
         partition: PartitionHandle,
         _: Option<&OwnedFd>,
         members: &[Member],
+        is_task: &dyn Fn(i32) -> bool,
         cpus: &CpuSet,
     ) -> Result<(), Errno> {
         let mut set = rustix::thread::CpuSet::new();
@@ -51,28 +54,58 @@ impl CpuBinder for Affinity {
             }
         };
         for (index, member) in members.iter().enumerate() {
-            if member.thread.get().is_some() {
-                apply(member.leader.load(Acquire));
-            } else if let Some(tree) = &self.tree {
-                let path = tree.file(Group { partition, index: index as u32 }, "cgroup.threads")?;
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let file = rustix::fs::openat(&tree.dir, path.c_str()?, flags, Mode::empty())?;
-                each_number(&file, apply)?;
-            } else if let leader @ 1.. = member.leader.load(Acquire) {
-                let path = Text::<64>::format(format_args!("/proc/{leader}/task"))?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let Ok(dir) = rustix::fs::open(path.c_str()?, flags, Mode::empty()) else { continue };
-                let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-                let mut threads = rustix::fs::RawDir::new(dir, &mut buffer);
-                while let Some(Ok(entry)) = threads.next() {
-                    if let Some(thread) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) {
-                        apply(thread);
+            let leader = member.leader.load(Acquire);
+            match (member.thread.get(), &self.tree) {
+                (Some(thread), Some(tree)) if thread.file.is_some() => {
+                    let below = thread.list.strip_prefix(&tree.path).map_err(|_| Errno::INVAL)?;
+                    let below = Text::<LONGEST>::format(format_args!("{}", below.display()))?;
+                    each_number(&open(tree, below.c_str()?)?, apply)?;
+                }
+                // The list of a v1 group has a lock, for which this thread must not wait.
+                (Some(thread), _) => {
+                    let process = thread.process.load(Acquire);
+                    // The number of a thread that has ended may be one of another process.
+                    if leader == 0 || sys::signal_thread(process, leader, 0).is_err() {
+                        continue;
+                    }
+                    apply(leader);
+                    if leader == process {
+                        each_thread(process, |thread| {
+                            if !is_task(thread) {
+                                apply(thread)
+                            }
+                        })?;
                     }
                 }
+                (None, Some(tree)) => {
+                    let group = Group { partition, index: index as u32 };
+                    each_number(&open(tree, tree.file(group, "cgroup.threads")?.c_str()?)?, apply)?;
+                }
+                (None, None) if leader > 0 => each_thread(leader, apply)?,
+                (None, None) => {}
             }
         }
         Ok(())
     }
+}
+
+fn open(tree: &Tree, below: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(&tree.dir, below, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Calls `f` for each thread of a process, without allocating. A process that is gone has none.
+fn each_thread(process: i32, f: impl Fn(i32)) -> Result<(), Errno> {
+    let path = Text::<64>::format(format_args!("/proc/{process}/task"))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(dir) = rustix::fs::open(path.c_str()?, flags, Mode::empty()) else { return Ok(()) };
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    let mut threads = rustix::fs::RawDir::new(dir, &mut buffer);
+    while let Some(Ok(entry)) = threads.next() {
+        if let Some(thread) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) {
+            f(thread);
+        }
+    }
+    Ok(())
 }
 
 /// Calls `f` for each number in a file of one number per line, without allocating.

@@ -68,6 +68,7 @@ impl CpuBinder for V1 {
         partition: PartitionHandle,
         file: Option<&OwnedFd>,
         _: &[Member],
+        _: &dyn Fn(i32) -> bool,
         cpus: &CpuSet,
     ) -> Result<(), Errno> {
         put_through(self, partition, file, cpus)

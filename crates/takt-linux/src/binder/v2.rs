@@ -35,6 +35,7 @@ impl CpuBinder for V2 {
         partition: PartitionHandle,
         file: Option<&OwnedFd>,
         _: &[Member],
+        _: &dyn Fn(i32) -> bool,
         cpus: &CpuSet,
     ) -> Result<(), Errno> {
         put_through(self, partition, file, cpus)
