@@ -9,6 +9,7 @@ mod failure;
 mod files;
 mod header;
 mod input;
+mod modules;
 mod outcome;
 mod parallel;
 mod processes;
@@ -74,6 +75,7 @@ fn negative_values(command: clap::Command) -> clap::Command {
 /// # Panics
 /// At a second call with another registry.
 pub fn main(registry: Registry) -> ExitCode {
+    let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     let cli = Cli::from_arg_matches(&negative_values(Cli::command()).get_matches()).unwrap_or_else(|e| e.exit());
     let result = match cli.command {

@@ -8,7 +8,8 @@ use crate::subject::{self, Statement, Subject};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::fmt::{self, Debug, Display};
-use takt_core::model::{PolicySpec, Profile};
+use takt_core::engine::Input;
+use takt_core::model::{PolicySpec, Profile, System};
 use takt_core::policy::Registry;
 use takt_core::record::Record;
 
@@ -148,6 +149,33 @@ impl Suite {
                 &mut again,
             );
             assert!(records == again, "the replay differs: {records:?} and {again:?}");
+        })
+    }
+
+    /// Another policy gives the same records as this form, as if it were the same policy somewhere else. Changes of settings are left out: they may
+    /// build a policy anew.
+    ///
+    /// # Errors
+    /// The case in which it does not.
+    pub fn agrees(&self, form: PolicySpec, other: &'static Profile) -> Result<(), Failure> {
+        let cases = || case::cases(form);
+        self.attempt(40, &name(form), cases, |case| {
+            let (mut steps, _) = play(&case);
+            for step in &mut steps {
+                step.inputs.retain(|input| !matches!(input, Input::Configure { .. }));
+            }
+            let records = |system: System| {
+                let mut records: Vec<Record> = Vec::new();
+                let mut engine = subject::engine(system).unwrap_or_else(|e| panic!("{e}"));
+                takt_sim::replay(&mut engine, &steps, &mut records);
+                records
+            };
+            let policy = PolicySpec { profile: other, ..case.system.policy };
+            let theirs = records(System { policy, ..case.system.clone() });
+            let own = records(case.system);
+            let differs = own.iter().zip(&theirs).position(|(own, theirs)| own != theirs);
+            let at = differs.unwrap_or(own.len().min(theirs.len()));
+            assert!(own == theirs, "record {at} differs: {:?} and {:?}", own.get(at), theirs.get(at));
         })
     }
 

@@ -9,6 +9,8 @@ mod event;
 mod interface;
 mod registry;
 pub(crate) mod state;
+#[cfg(feature = "remote")]
+mod view;
 
 pub(crate) use context::Alarm;
 pub use context::Context;
@@ -17,3 +19,5 @@ pub use event::Event;
 pub use interface::Policy;
 pub use registry::{Build, Entry, Registry};
 pub use state::Job;
+#[cfg(feature = "remote")]
+pub use view::{Act, TASK_WORDS, TaskView};

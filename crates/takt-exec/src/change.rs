@@ -3,6 +3,7 @@
 
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};
+use takt_core::model::PolicySpec;
 use takt_core::record::Sink;
 use takt_core::time::Time;
 
@@ -17,6 +18,8 @@ pub(crate) struct Install {
 pub(crate) struct Change {
     pub(crate) inputs: Vec<Input>,
     pub(crate) install: Option<Install>,
+    /// All policies that the run has learned of since its start.
+    pub(crate) loaded: Vec<PolicySpec>,
     /// How many changes of terms the engine had seen when it was prepared. A policy that was prepared for other terms is not installed.
     pub(crate) terms: u64,
     /// The instant of the step that has taken it; `None` when it came too late.
@@ -30,8 +33,13 @@ impl fmt::Debug for Change {
 }
 
 impl Change {
-    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, terms: u64) -> Change {
-        Change { inputs, install, terms, made: None }
+    pub(crate) fn new(
+        inputs: Vec<Input>,
+        install: Option<Install>,
+        loaded: Vec<PolicySpec>,
+        terms: u64,
+    ) -> Change {
+        Change { inputs, install, loaded, terms, made: None }
     }
 
     /// Installs the policy, and gives the input that stands for it.
@@ -41,6 +49,8 @@ impl Change {
     pub(crate) fn install(&mut self, at: Time, engine: &mut Engine, sink: &mut impl Sink) -> Result<Option<Input>, ()> {
         let Some(install) = &mut self.install else { return Ok(None) };
         let Some(prepared) = install.prepared.take() else { return Err(()) };
+        // There is room for as many as the run may learn of.
+        engine.add_alternatives(self.loaded.iter().copied());
         match engine.install(at, prepared, sink) {
             Ok(replaced) => {
                 install.prepared = Some(replaced);

@@ -18,6 +18,9 @@ use takt_core::model::{Arrival, PolicySpec, Scope, System, TaskId, Terms};
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 
+/// The most policies that a run learns of after its start, fallbacks included.
+pub const MAX_LOADED: usize = 32;
+
 /// The most commands that wait for the supervisor. Further ones are refused at once.
 const WAITING: usize = 64;
 
@@ -65,6 +68,8 @@ pub enum Command {
         domain: Option<String>,
         /// The policy.
         to: PolicySpec,
+        /// The policy in its place, should it fail. The run learns of a policy that has one, which was loaded, only now.
+        fallback: Option<PolicySpec>,
     },
     /// A task that has left comes back, if its policy admits it.
     Add(String),
@@ -172,6 +177,8 @@ impl Handle {
 /// The supervisor's side of the control of a run.
 pub struct Control {
     pub(crate) mirror: Mirror,
+    /// How many policies could take over from the start.
+    known: usize,
     domains: Vec<String>,
     /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
     one_policy: bool,
@@ -193,6 +200,7 @@ pub(crate) fn make_room(engine: &mut Engine) {
     let (tasks, cpus) = (engine.system().tasks.len(), engine.system().cpus.len());
     let timers = u16::try_from(2 * tasks + 4 * cpus + 16).unwrap_or(u16::MAX / 2);
     engine.reserve(Room { timers: room.timers.max(timers), ..room });
+    engine.reserve_alternatives(MAX_LOADED);
 }
 
 impl Control {
@@ -207,6 +215,7 @@ impl Control {
         let handle = Handle { orders: sender, wake: wake.clone() };
         make_room(&mut engine);
         let control = Control {
+            known: engine.system().alternatives.len(),
             mirror: Mirror::new(engine),
             domains,
             one_policy,
@@ -345,9 +354,9 @@ impl Control {
                 let inputs = self.set(task, terms)?;
                 (inputs, None)
             }
-            Command::Policy { domain, to } => {
+            Command::Policy { domain, to, fallback } => {
                 let domain = self.domain(domain.as_deref())?;
-                (Vec::new(), self.switch(domain, *to)?)
+                (Vec::new(), self.switch(domain, *to, *fallback)?)
             }
             Command::Add(name) => (self.enter(name)?, None),
             Command::Remove(name) => {
@@ -374,7 +383,8 @@ impl Control {
         if inputs.is_empty() && install.is_none() {
             return Ok(None);
         }
-        Ok(Some(Change::new(inputs, install, self.mirror.terms)))
+        let loaded = if install.is_some() { self.loaded().to_vec() } else { Vec::new() };
+        Ok(Some(Change::new(inputs, install, loaded, self.mirror.terms)))
     }
 
     /// A task that Takt schedules itself.
@@ -526,8 +536,18 @@ impl Control {
         }
     }
 
+    /// The policies that the run has learned of since its start, in the order of their numbers.
+    pub(crate) fn loaded(&self) -> &[PolicySpec] {
+        &self.mirror.engine.system().alternatives[self.known..]
+    }
+
     /// Another policy for the system or a domain.
-    fn switch(&self, domain: Option<u16>, mut to: PolicySpec) -> Result<Option<Install>, Refusal> {
+    fn switch(
+        &mut self,
+        domain: Option<u16>,
+        mut to: PolicySpec,
+        fallback: Option<PolicySpec>,
+    ) -> Result<Option<Install>, Refusal> {
         let engine = &self.mirror.engine;
         let system = engine.system();
         if !system.windows.is_empty() {
@@ -553,10 +573,17 @@ impl Control {
                 hint,
             ));
         }
-        let Some(index) = system.alternatives.iter().position(|spec| *spec == to) else {
+        let fallback = fallback.map(|fallback| PolicySpec { placement: before.placement, ..fallback });
+        let new: Vec<PolicySpec> =
+            [Some(to), fallback].into_iter().flatten().filter(|spec| !system.alternatives.contains(spec)).collect();
+        if fallback.is_none() && new.contains(&to) {
             let reason = format!("the run has no policy `{name}` with these settings");
             return Err(impossible(reason, "leave the settings out, or name it in `changes:` of the file"));
-        };
+        }
+        if self.loaded().len() + new.len() > MAX_LOADED {
+            let reason = format!("the run has loaded {MAX_LOADED} policies");
+            return Err(impossible(reason, "choose one of these, or start another run"));
+        }
         let prepared = match domain {
             None => engine.prepare(to),
             Some(domain) => engine.prepare_domain(domain, to),
@@ -569,6 +596,9 @@ impl Control {
                 format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
             return Err(impossible(reason, "name it in `changes:` of the file"));
         }
+        self.mirror.engine.add_alternatives(new);
+        let mut alternatives = self.mirror.engine.system().alternatives.iter();
+        let index = alternatives.position(|spec| *spec == to).expect("it is one of them by now");
         Ok(Some(Install { prepared: Some(prepared), input: Input::Switch { domain, to: index as u16 } }))
     }
 
@@ -638,7 +668,7 @@ impl Control {
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
         let install = match policies.first() {
-            Some((domain, to)) => self.switch(*domain, *to)?,
+            Some((domain, to)) => self.switch(*domain, *to, None)?,
             None => None,
         };
         for (task, terms) in wanted {

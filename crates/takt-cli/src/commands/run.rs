@@ -122,7 +122,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             (Some(control), Some(opened))
         }
     };
-    let header = header::header(&workload, "run", length);
+    let mut header = header::header(&workload, "run", length);
+    if control.is_some() {
+        // The names of policies that are loaded while it runs are in the record.
+        header.alternatives.extend((1..=takt_exec::MAX_LOADED).map(|number| format!("loaded-{number}")));
+    }
     let live = Arc::new(Mutex::new(Live::new(&header)));
     let log = args.log.map(|log::LogFormat::Json| {
         let per_job = plan.processes.iter().map(|process| process.per_job).collect();
@@ -174,7 +178,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
-        let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
+        let notes =
+            [summary.remarks(), remarks(&workload, &report, realtime), crate::modules::failures(&workload)].concat();
         summary.write_json(
             more(&workload, &report, realtime),
             &notes,
@@ -183,6 +188,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         )?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
+        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
     }
     let recorded = steps.finish(report.dropped);
     let patience =
@@ -624,8 +630,8 @@ impl Observer for Watch<'_> {
         server.reload();
         true
     }
-    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
-        self.steps.changed(at, by, command);
+    fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[takt_core::model::PolicySpec]) -> io::Result<()> {
+        self.steps.changed(at, by, command, loaded);
         Ok(())
     }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {

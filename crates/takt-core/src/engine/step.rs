@@ -112,6 +112,8 @@ impl Engine {
             failed: 0,
             recording: true,
             closing: false,
+            #[cfg(feature = "guest")]
+            acts: None,
             system,
         };
         state.make_lists(n);

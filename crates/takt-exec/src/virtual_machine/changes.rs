@@ -116,7 +116,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 (true, _) => None,
                 (false, n) => Some(domains[n as usize % domains.len()].clone()),
             };
-            Command::Policy { domain, to: spec(draw.of(&policies)) }
+            Command::Policy { domain, to: spec(draw.of(&policies)), fallback: None }
         }
         5 => Command::Remove(task),
         6 => Command::Add(task),
