@@ -51,7 +51,7 @@ pub(crate) fn policy(text: &str) -> Result<PolicySpec, Fault> {
     let (prefix, path) = parts(file);
     let module = takt_wasm::load(Path::new(path)).map_err(|error| {
         let (code, message, hint) = unusable(Path::new(path), &error);
-        Fault { code, text: format!("{message}; {hint}") }
+        Fault { code, text: format!("[{code}] {message}; {hint}") }
     })?;
     let settings = settings.map(|settings| format!(":{settings}")).unwrap_or_default();
     Ok(takt_workload::policy_from_text(&format!("{prefix}{}{settings}", module.entry().profile.name))?)

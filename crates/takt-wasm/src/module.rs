@@ -23,7 +23,7 @@ pub(crate) const FALLBACK: &str = "fallback";
 /// The setting that bounds the instructions of an answer.
 pub(crate) const FUEL: &str = "fuel";
 /// Its default. An answer of EDF about ten tasks takes some thousands.
-pub(crate) const DEFAULT_FUEL: i64 = 5_000_000;
+pub(crate) const DEFAULT_FUEL: i64 = 2_000_000;
 
 /// A module that was loaded. It stays for the life of the process, as schedules refer to it.
 pub struct Loaded {
@@ -152,7 +152,7 @@ fn made_entry(profile: wire::Profile, sha256: &str) -> Result<Entry, LoadError> 
     all.push(Setting {
         name: FUEL,
         kind: Kind::Count(1_000, 1_000_000_000),
-        default: "5000000",
+        default: "2000000",
         summary: "instructions of the module for one answer",
     });
     Ok(Entry {

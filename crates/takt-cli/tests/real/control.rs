@@ -23,13 +23,13 @@ tasks:
 ";
 
 /// `takt` with the sockets of its runs in this room.
-fn command(room: &Room, args: &[&str]) -> Command {
+pub(super) fn command(room: &Room, args: &[&str]) -> Command {
     let mut command = room.command(args);
     command.env("XDG_RUNTIME_DIR", room.path(""));
     command
 }
 
-fn ctl(room: &Room, args: &[&str]) -> Done {
+pub(super) fn ctl(room: &Room, args: &[&str]) -> Done {
     Running::start(&mut command(room, &[&["ctl"], args].concat())).wait()
 }
 
@@ -41,7 +41,7 @@ fn under_way(room: &Room, more: &[&str]) -> Running {
     running
 }
 
-fn status(room: &Room) -> Option<Value> {
+pub(super) fn status(room: &Room) -> Option<Value> {
     let done = ctl(room, &["status", "--json"]);
     (done.code() == 0).then(|| done.json())
 }

@@ -9,6 +9,7 @@ mod faults;
 mod jobs;
 mod kernel;
 mod misbehaviour;
+mod modules;
 mod online;
 mod order;
 mod priority;
