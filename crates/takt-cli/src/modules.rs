@@ -44,7 +44,7 @@ fn parts(file: &str) -> (&str, &str) {
 /// Reads a policy as the command line takes it: that of a registry, or a module with the settings behind it. The module is loaded.
 ///
 /// # Errors
-/// What of it is unknown or out of range, or why the file is no module of a policy.
+/// A part of it is unknown or out of range, or the file is no module of a policy.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, Fault> {
     let text = text.trim();
     let Some((file, settings)) = file(text) else { return Ok(takt_workload::policy_from_text(text)?) };
@@ -60,7 +60,7 @@ pub(crate) fn policy(text: &str) -> Result<PolicySpec, Fault> {
 fn unusable(path: &Path, error: &LoadError) -> (Code, String, &'static str) {
     let (code, hint) = match error {
         LoadError::Unreadable(error) => (Code::UnreadableFile, takt_workload::remedy(error)),
-        _ => (Code::UnsuitableModule, "build it with `takt-wasm-guest`, of the version of this program"),
+        _ => (Code::UnsuitableModule, "build it with `takt-wasm-module`, of the version of this program"),
     };
     (code, format!("`{}` cannot be loaded as a policy: {error}", path.display()), hint)
 }
@@ -84,7 +84,8 @@ pub(crate) fn absolute(text: &str) -> std::io::Result<String> {
     let Some((file, settings)) = file(text.trim()) else { return Ok(text.to_owned()) };
     let (prefix, path) = parts(file);
     let path = Path::new(path).canonicalize()?.into_os_string().into_string();
-    let path = path.map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the path is no text in UTF-8"))?;
+    let path =
+        path.map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidFilename, "the path is no text in UTF-8"))?;
     let settings = settings.map(|settings| format!(":{settings}")).unwrap_or_default();
     Ok(format!("{prefix}{path}{settings}"))
 }

@@ -153,7 +153,7 @@ impl Suite {
     }
 
     /// Another policy gives the same records as this form, as if it were the same policy somewhere else. Changes of settings are left out: they may
-    /// build a policy anew.
+    /// build another policy.
     ///
     /// # Errors
     /// The case in which it does not.

@@ -3,6 +3,8 @@
 //! A policy is a state machine without a clock: it learns of events, and once per instant it decides which jobs run. It never learns
 //! whether time is virtual or real.
 
+#[cfg(feature = "remote")]
+mod act;
 mod context;
 mod decision;
 mod event;
@@ -12,6 +14,8 @@ pub(crate) mod state;
 #[cfg(feature = "remote")]
 mod view;
 
+#[cfg(feature = "remote")]
+pub use act::Act;
 pub(crate) use context::Alarm;
 pub use context::Context;
 pub use decision::{Assignment, Budget, Clock, Decision};
@@ -20,4 +24,4 @@ pub use interface::Policy;
 pub use registry::{Build, Entry, Registry};
 pub use state::Job;
 #[cfg(feature = "remote")]
-pub use view::{Act, TASK_WORDS, TaskView};
+pub use view::{TASK_WORDS, TaskView};

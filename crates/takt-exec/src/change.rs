@@ -33,12 +33,7 @@ impl fmt::Debug for Change {
 }
 
 impl Change {
-    pub(crate) fn new(
-        inputs: Vec<Input>,
-        install: Option<Install>,
-        loaded: Vec<PolicySpec>,
-        terms: u64,
-    ) -> Change {
+    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u64) -> Change {
         Change { inputs, install, loaded, terms, made: None }
     }
 

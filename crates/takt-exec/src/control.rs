@@ -69,7 +69,7 @@ pub enum Command {
         /// The policy.
         to: PolicySpec,
         /// The policy in its place, should it fail. The run learns of a policy that has one, which was loaded, only now.
-        fallback: Option<PolicySpec>,
+        fallback: Option<Box<PolicySpec>>,
     },
     /// A task that has left comes back, if its policy admits it.
     Add(String),
@@ -356,7 +356,7 @@ impl Control {
             }
             Command::Policy { domain, to, fallback } => {
                 let domain = self.domain(domain.as_deref())?;
-                (Vec::new(), self.switch(domain, *to, *fallback)?)
+                (Vec::new(), self.switch(domain, *to, fallback.as_deref().copied())?)
             }
             Command::Add(name) => (self.enter(name)?, None),
             Command::Remove(name) => {

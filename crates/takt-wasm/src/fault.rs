@@ -1,4 +1,4 @@
-//! What can be wrong with a module: when it is loaded, and while it schedules.
+//! Faults of a module: when it is loaded, and while it schedules.
 
 use std::fmt;
 use takt_core::model::TaskId;
@@ -23,7 +23,7 @@ pub enum LoadError {
     #[error("it does not export `{0}`")]
     Lacks(&'static str),
     /// It has another version of the interface.
-    #[error("it has version {0} of the interface, and this program has version {own}", own = takt_wasm_guest::ABI)]
+    #[error("it has version {0} of the interface, and this program has version {own}", own = takt_wasm_module::ABI)]
     Version(i32),
     /// It says something that no policy can say.
     #[error("{0}")]

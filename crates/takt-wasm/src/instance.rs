@@ -4,9 +4,9 @@ use crate::fault::{Fault, LoadError};
 use takt_core::model::{ResourceId, TaskId, Terms};
 use takt_core::policy::{Context, TASK_WORDS, TaskView};
 use takt_core::record::Place;
-use takt_wasm_guest::ABI;
-use takt_wasm_guest::wire::{self, Areas, Built, Profile, Setup, Wire};
-use takt_wasm_guest::words::{HEAD, Question, ROW, Row, TERMS_WORDS, head, input_words, optional};
+use takt_wasm_module::ABI;
+use takt_wasm_module::wire::{self, Areas, Built, Profile, Setup, Wire};
+use takt_wasm_module::words::{HEAD, Question, ROW, Row, TERMS_WORDS, head, input_words, optional};
 use wasmi::{
     CompilationMode, Config, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TrapCode,
     TypedFunc,
@@ -25,7 +25,7 @@ pub(crate) fn interpreter() -> Engine {
     Engine::new(&config)
 }
 
-/// What an error of the interpreter means.
+/// The fault behind an error of the interpreter.
 pub(crate) fn fault(error: &wasmi::Error) -> Fault {
     match error.as_trap_code() {
         Some(TrapCode::OutOfFuel) => Fault::Fuel,
@@ -34,7 +34,7 @@ pub(crate) fn fault(error: &wasmi::Error) -> Fault {
         Some(TrapCode::StackOverflow) => Fault::Trap("its stack is exhausted"),
         Some(TrapCode::MemoryOutOfBounds) => Fault::Trap("it left its memory"),
         Some(code) => Fault::Trap(code.trap_message()),
-        None => Fault::Trap("it cannot go on"),
+        None => Fault::Trap("it cannot continue"),
     }
 }
 
@@ -96,7 +96,7 @@ impl Opened {
         bytes.and_then(wire::read).ok_or(LoadError::Fails(Fault::Row))
     }
 
-    /// What the module says about its policy.
+    /// The description of its policy.
     pub(crate) fn profile(&mut self) -> Result<Profile, LoadError> {
         let version = self.call::<(), i32>("takt_abi", ())?;
         if version != ABI {
@@ -119,7 +119,9 @@ impl Opened {
         let said = |error: LoadError| format!("the module of this policy cannot build it: {error}");
         let bytes = wire::bytes(setup);
         let at = self.call::<i32, i32>("takt_reserve", bytes.len() as i32).map_err(said)?;
-        self.memory.write(&mut self.store, at as u32 as usize, &bytes).map_err(|_| said(LoadError::Fails(Fault::Row)))?;
+        self.memory
+            .write(&mut self.store, at as u32 as usize, &bytes)
+            .map_err(|_| said(LoadError::Fails(Fault::Row)))?;
         let packed = self.call("takt_build", ()).map_err(said)?;
         let (built, why): (Option<Built>, String) = self.value(packed).map_err(said)?;
         let built = built.ok_or(why)?;
@@ -131,8 +133,7 @@ impl Opened {
         if (input_words as usize) < words || !lies(input, input_words) || !lies(output, output_words) {
             return Err(said(LoadError::Fails(Fault::Row)));
         }
-        *self.store.data_mut() =
-            StoreLimitsBuilder::new().memory_size(size).memories(1).tables(4).instances(1).build();
+        *self.store.data_mut() = StoreLimitsBuilder::new().memory_size(size).memories(1).tables(4).instances(1).build();
         let instance = Instance {
             ask: self.function("takt_ask").map_err(said)?,
             admits: self.function("takt_admits").map_err(said)?,

@@ -5,14 +5,16 @@
 //! answer, or answers what no policy may, is replaced by the policy of its setting `fallback`, at the instant of that answer. Invariant: nothing
 //! that a module does ends the engine, or reaches another task than its own.
 //!
-//! `takt-wasm-guest` describes the interface.
+//! `takt-wasm-module` describes the interface.
 #![forbid(unsafe_code)]
 
 mod fault;
 mod instance;
+mod loaded;
 mod module;
 mod policy;
 
 pub use fault::{Failed, Fault, LoadError};
-pub use module::{Loaded, all, entry, find, load, load_bytes};
+pub use loaded::{Loaded, all, entry, find};
+pub use module::{load, load_bytes};
 pub use policy::fallback;

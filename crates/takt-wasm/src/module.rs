@@ -1,88 +1,23 @@
-//! Modules that this process has loaded, as entries of registries.
+//! Files that become entries of registries.
 
-use crate::fault::{Failed, LoadError};
+use crate::fault::LoadError;
 use crate::instance::{Opened, interpreter};
+use crate::loaded::{FALLBACK, FUEL, Loaded, find, loaded};
 use crate::policy::Guarded;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::OnceLock;
 use takt_core::model::{CpuTest, Invalid, Kind, MAX_SETTINGS, Need, Profile, Scope, Setting};
 use takt_core::policies::scope::SCOPES;
 use takt_core::policy::{Build, Entry, Policy, Registry};
 use takt_core::time::Span;
-use takt_wasm_guest::wire::{self, Takes};
+use takt_wasm_module::wire::{self, Takes};
 
 /// The largest file that is read.
 const LARGEST: u64 = 16 << 20;
 
 /// Digits of a hash in the name of a policy.
 const SHOWN: usize = 12;
-
-/// The setting that names the policy in place of a module that fails.
-pub(crate) const FALLBACK: &str = "fallback";
-/// The setting that bounds the instructions of an answer.
-pub(crate) const FUEL: &str = "fuel";
-/// Its default. An answer of EDF about ten tasks takes some thousands.
-pub(crate) const DEFAULT_FUEL: i64 = 2_000_000;
-
-/// A module that was loaded. It stays for the life of the process, as schedules refer to it.
-pub struct Loaded {
-    entry: Entry,
-    sha256: String,
-    path: PathBuf,
-    pub(crate) engine: wasmi::Engine,
-    pub(crate) module: wasmi::Module,
-    /// Why the first of its policies that failed did.
-    pub(crate) failed: OnceLock<Failed>,
-}
-
-impl Loaded {
-    /// Its line in a registry. The name of the policy is that in the module and the beginning of the hash, as `edzl@0123456789ab`.
-    #[must_use]
-    pub fn entry(&'static self) -> &'static Entry {
-        &self.entry
-    }
-    /// The SHA-256 of the file, in hexadecimal digits.
-    #[must_use]
-    pub fn sha256(&self) -> &str {
-        &self.sha256
-    }
-    /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-    /// Why and when a policy of it was replaced by its fallback, if one was.
-    #[must_use]
-    pub fn failed(&self) -> Option<Failed> {
-        self.failed.get().copied()
-    }
-}
-
-static LOADED: Mutex<Vec<&'static Loaded>> = Mutex::new(Vec::new());
-
-fn loaded() -> MutexGuard<'static, Vec<&'static Loaded>> {
-    LOADED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The policy of this plain name, if its module was loaded ([`Registry::with_loaded`]).
-#[must_use]
-pub fn entry(plain: &str) -> Option<&'static Entry> {
-    find(plain).map(Loaded::entry)
-}
-
-/// The module of the policy of this plain name.
-#[must_use]
-pub fn find(plain: &str) -> Option<&'static Loaded> {
-    // All names of loaded policies have it.
-    plain.contains('@').then(|| loaded().iter().copied().find(|module| module.entry.profile.name == plain))?
-}
-
-/// All modules that this process has loaded, in this order.
-#[must_use]
-pub fn all() -> Vec<&'static Loaded> {
-    loaded().clone()
-}
 
 /// Loads a module. The same file is loaded once.
 ///
@@ -126,7 +61,7 @@ fn kept(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-/// What the registry says of the policy. A module is not believed any facts: conclusions about its schedule would rest on them.
+/// The line of the policy in a registry. Facts that a module claims are not taken over: conclusions about its schedule would rely on them.
 fn made_entry(profile: wire::Profile, sha256: &str) -> Result<Entry, LoadError> {
     let is_name = |name: &str| {
         !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))

@@ -2,15 +2,16 @@
 
 use crate::fault::{Failed, Fault};
 use crate::instance::{Instance, Opened};
-use crate::module::{DEFAULT_FUEL, FALLBACK, FUEL, Loaded};
+use crate::loaded::{DEFAULT_FUEL, FALLBACK, FUEL, Loaded};
 use std::cell::{Cell, RefCell};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Domain, Invalid, Kind, PolicySpec, Scope, TaskId, Terms, Values};
+use takt_core::policies::fifo;
 use takt_core::policy::{Act, Build, Context, Decision, Event, Policy, Registry};
 use takt_core::record::{Place, RecordKind};
 use takt_core::time::{Span, Time};
-use takt_wasm_guest::wire::{Machine, Setup};
-use takt_wasm_guest::words::{Question, Row, answer_rows};
+use takt_wasm_module::wire::{Machine, Setup};
+use takt_wasm_module::words::{Question, Row, answer_rows};
 
 /// A time that no schedule reaches, in nanoseconds: 36 years.
 const FAR: i64 = 1 << 60;
@@ -120,7 +121,7 @@ impl Guarded {
 
     fn fail(&self, fault: Fault, cx: &Context<'_>) {
         self.state.set(State::Failed);
-        // The first one is told.
+        // The first one is reported.
         let _ = self.module.failed.set(Failed { at: cx.now(), fault });
     }
 
@@ -139,8 +140,8 @@ impl Guarded {
                     let act = self.checked(act, question, cx)?;
                     cx.carry_out(act);
                 }
-                Row::Run(_) if question != Question::Decide => return Err(Fault::Row),
-                Row::Run(_) => {}
+                Row::Assign(_) if question != Question::Decide => return Err(Fault::Row),
+                Row::Assign(_) => {}
             }
         }
         Ok(())
@@ -206,19 +207,14 @@ impl Guarded {
     }
 
     /// The decision of the module, as a whole or not at all.
-    fn decide_by_module(
-        &mut self,
-        lent: &[Place],
-        cx: &mut Context<'_>,
-        decision: &mut Decision,
-    ) -> Result<(), Fault> {
+    fn decide_by_module(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) -> Result<(), Fault> {
         self.ask(Question::Decide, lent, cx)?;
         self.chosen.fill(false);
         self.taken.fill(false);
         self.lent.fill(false);
         lent.iter().for_each(|place| self.lent[place.index()] = true);
         for row in &self.rows {
-            let Row::Run(assignment) = *row else { continue };
+            let Row::Assign(assignment) = *row else { continue };
             let (task, place) = (self.own(assignment.task)?, assignment.place);
             if !cx.is_ready(task) {
                 return Err(Fault::NotReady(task));
@@ -241,7 +237,7 @@ impl Guarded {
         }
         for row in &self.rows {
             match *row {
-                Row::Run(assignment) => match assignment.budget {
+                Row::Assign(assignment) => match assignment.budget {
                     Some(budget) => decision.run_with(assignment.task, assignment.place, budget),
                     None => decision.run(assignment.task, assignment.place),
                 },
@@ -262,19 +258,15 @@ impl Guarded {
 }
 
 /// The policy in place of that of a module, should it fail: in the same form, with the default settings. `fifo` for another policy.
-///
-/// # Panics
-/// Never: the registry has FIFO.
 #[must_use]
 pub fn fallback(spec: &PolicySpec) -> PolicySpec {
     let setting = spec.profile.settings.iter().find(|setting| setting.name == FALLBACK);
-    let index = setting.and_then(|_| spec.value(FALLBACK)).and_then(|index| usize::try_from(index).ok());
-    let name = match setting.map(|setting| setting.kind) {
-        Some(Kind::Choice(names)) => index.and_then(|index| names.get(index)).copied().unwrap_or("fifo"),
-        _ => "fifo",
-    };
-    let registry = Registry::standard();
-    let profile = &registry.entry(name).or(registry.entry("fifo")).expect("a policy of Takt").profile;
+    let named = setting.and_then(|setting| match setting.kind {
+        Kind::Choice(names) => names.get(usize::try_from(spec.value(FALLBACK)?).ok()?).copied(),
+        _ => None,
+    });
+    let entry = named.and_then(|name| Registry::standard().entry(name)).unwrap_or(&fifo::ENTRY);
+    let profile = &entry.profile;
     PolicySpec { profile, values: Values::NONE, ..*spec }
 }
 

@@ -53,11 +53,12 @@ fn answers_of_a_module_do_not_allocate() {
         }
         engine.step(now, &inputs, &mut ());
         inputs.clear();
-        let due = engine.next_due().expect("releases go on");
+        let due = engine.next_due().expect("releases continue");
         now = due.min(now + Span::from_us(20));
         if now < due {
-            let job = |task: &takt_core::model::TaskId| {
-                Input::Complete { task: *task, job: engine.job(*task).map_or(0, |job| job.number) }
+            let job = |task: &takt_core::model::TaskId| Input::Complete {
+                task: *task,
+                job: engine.job(*task).map_or(0, |job| job.number),
             };
             inputs.extend(engine.running().iter().map(job));
         }

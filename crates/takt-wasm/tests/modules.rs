@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ByHand, INPUT, OUTPUT, edzl, of_registry, on, rows};
+use common::{ByHand, INPUT, OUTPUT, of_registry, on, rows};
 use std::path::Path;
 use takt_conformance::Suite;
 use takt_core::cpus::CpuSet;
@@ -15,11 +15,8 @@ use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 use takt_wasm::{Fault, LoadError, Loaded, load_bytes};
 
-#[path = "../../../examples/edzl/src/lib.rs"]
-pub mod source;
-
 fn registry() -> Registry {
-    Registry::standard().with(&source::ENTRY).with_loaded(takt_wasm::entry)
+    Registry::standard().with(&edzl::ENTRY).with_loaded(takt_wasm::entry)
 }
 
 fn loaded(bytes: &[u8]) -> &'static Loaded {
@@ -38,11 +35,11 @@ fn agrees(entry: &'static Entry, module: &'static Loaded) {
 
 #[test]
 fn edzl_as_a_module_schedules_as_edzl() {
-    let Some(path) = edzl() else { return };
+    let Some(path) = common::edzl() else { return };
     let module = takt_wasm::load(path).expect("a module");
     assert!(module.entry().profile.name.starts_with("edzl@"), "{}", module.entry().profile.name);
     assert_eq!(module.sha256().len(), 64);
-    agrees(&source::ENTRY, module);
+    agrees(&edzl::ENTRY, module);
 }
 
 #[test]
@@ -108,8 +105,11 @@ fn store(index: i32, word: &str) -> String {
     format!("(i64.store (i32.const {}) {word})", OUTPUT + 8 * index)
 }
 
+/// Whether a module that fails has this fault.
+type Expected = fn(Fault) -> bool;
+
 /// The modules that fail, and why.
-fn bad() -> Vec<(ByHand, fn(Fault) -> bool)> {
+fn bad() -> Vec<(ByHand, Expected)> {
     const RELEASE: i64 = 2;
     const DECIDE: i64 = 1;
     const START: i64 = 0;
@@ -118,9 +118,13 @@ fn bad() -> Vec<(ByHand, fn(Fault) -> bool)> {
     let endless = "(loop $l (result i32) (br $l))";
     let grow = "(loop $l (result i32) (drop (memory.grow (i32.const 1))) (br $l))";
     let need = "(if (i32.eq (memory.grow (i32.const 1)) (i32.const -1)) (then (unreachable))) (i32.const 0)";
-    let deep = ByHand { more: "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))".into(), ..bad("deep", DECIDE, "(call $deep)") };
+    let deep = ByHand {
+        more: "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))".into(),
+        ..bad("deep", DECIDE, "(call $deep)")
+    };
     // A timer at the present instant, when it starts and whenever it goes off.
-    let again = format!("{} {} {} (i32.const 1)", store(0, "(i64.const 4)"), store(1, "(i64.const 0)"), store(2, &now()));
+    let again =
+        format!("{} {} {} (i32.const 1)", store(0, "(i64.const 4)"), store(1, "(i64.const 0)"), store(2, &now()));
     vec![
         (bad("loop-at-start", START, endless), |fault| fault == Fault::Fuel),
         (bad("loop-at-event", RELEASE, endless), |fault| fault == Fault::Fuel),
@@ -150,7 +154,9 @@ fn bad() -> Vec<(ByHand, fn(Fault) -> bool)> {
         (bad("ranks-another", DECIDE, &rows(&[[9, 2, 5, 0, 0]])), |fault| fault == Fault::ForeignTask(TaskId(2))),
         (bad("foreign-timer", START, &rows(&[[4, 5, 100, 0, 0]])), |fault| fault == Fault::Timer(5)),
         (bad("far-timer", START, &rows(&[[4, 0, i64::MAX - 1, 0, 0]])), |fault| fault == Fault::Amount),
-        (bad("huge-budget", RELEASE, &rows(&[[6, 0, i64::MAX, 1, 0]])), |fault| fault == Fault::NoJob(TaskId(0)) || fault == Fault::Amount),
+        (bad("huge-budget", RELEASE, &rows(&[[6, 0, i64::MAX, 1, 0]])), |fault| {
+            fault == Fault::NoJob(TaskId(0)) || fault == Fault::Amount
+        }),
         (bad("reminds", DECIDE, &rows(&[[10, 0, 0, 0, 0]])), |fault| fault == Fault::Moment),
         (ByHand::new("timer-for-ever", &again), |fault| fault == Fault::Livelock),
     ]
@@ -200,7 +206,11 @@ fn a_module_that_fails_in_the_middle_loses_no_job() {
     let of_domain = |task: TaskId| task.0 < 2;
     let started = |record: &&Record| matches!(record.kind, RecordKind::Start { task, .. } if of_domain(task));
     assert_eq!(at.ns(), 50_000_000);
-    assert_eq!(records.iter().find(started).map(|record| record.at), Some(at), "the fallback decides in the same instant");
+    assert_eq!(
+        records.iter().find(started).map(|record| record.at),
+        Some(at),
+        "the fallback decides in the same instant"
+    );
     let count = |what: fn(&RecordKind) -> Option<TaskId>| {
         records.iter().filter_map(|record| what(&record.kind)).filter(|task| of_domain(*task)).count()
     };

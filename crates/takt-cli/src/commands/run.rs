@@ -630,7 +630,13 @@ impl Observer for Watch<'_> {
         server.reload();
         true
     }
-    fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[takt_core::model::PolicySpec]) -> io::Result<()> {
+    fn changed(
+        &mut self,
+        at: Time,
+        by: Issuer,
+        command: &str,
+        loaded: &[takt_core::model::PolicySpec],
+    ) -> io::Result<()> {
         self.steps.changed(at, by, command, loaded);
         Ok(())
     }

@@ -301,7 +301,8 @@ impl Reader {
         policy.zip(placement).map(|(policy, placement)| PolicySpec { placement, ..policy }).ok_or_else(|| {
             let module = recorded["module"].as_str().map(|module| format!(" ({module})")).unwrap_or_default();
             let path = self.path.display();
-            let message = format!("{path}: the run loaded the policy `{}`{module}, and this program has not", text("policy"));
+            let message =
+                format!("{path}: the run loaded the policy `{}`{module}, and this program has not", text("policy"));
             Failure::input(Code::OtherRecord, message, "give the file that the run loaded with `--module FILE.wasm`")
         })
     }

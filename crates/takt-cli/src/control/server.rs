@@ -523,7 +523,7 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
                 };
                 wrong(code, fault.to_string(), hint)
             })?;
-            let fallback = crate::modules::module(&to).map(|_| takt_wasm::fallback(&to));
+            let fallback = crate::modules::module(&to).map(|_| Box::new(takt_wasm::fallback(&to)));
             Command::Policy { domain: domain.clone(), to, fallback }
         }
         Request::Add { task } => Command::Add(task.clone()),

@@ -90,13 +90,16 @@ fn a_run_begins_under_a_module_and_its_record_has_the_hash() {
             let other = [fs::read(module).expect("a module"), b"\0\x05\x04note".to_vec()].concat();
             fs::write(room.path("other.wasm"), other).expect("a file");
             let refused = room.takt(&[&replay[..], &["other.wasm"]].concat()).expect(2).stderr;
-            assert!(refused.contains("error[other-record]") && refused.contains("module: recorded SHA-256"), "{refused}");
+            assert!(
+                refused.contains("error[other-record]") && refused.contains("module: recorded SHA-256"),
+                "{refused}"
+            );
             all_met(&run)
         });
     });
 }
 
-/// Modules that fail in a run: FIFO goes on, all jobs are met, and the record replays with the same failure.
+/// Modules that fail in a run: FIFO takes over, all deadlines are met, and the record replays with the same failure.
 #[test]
 fn a_bad_module_is_replaced_in_a_run() {
     let endless = on(1, "(loop $l (result i32) (br $l))");

@@ -11,7 +11,7 @@ use crate::work::Work;
 /// policy sees.
 macro_rules! note {
     ($cx:ident, $act:expr) => {
-        #[cfg(feature = "guest")]
+        #[cfg(feature = "mirror")]
         if let Some(acts) = &mut $cx.state.acts {
             #[allow(unused_imports)]
             use crate::policy::Act;
@@ -19,7 +19,7 @@ macro_rules! note {
         }
     };
     ($cx:ident, $act:expr, alone) => {
-        #[cfg(feature = "guest")]
+        #[cfg(feature = "mirror")]
         if let Some(acts) = &mut $cx.state.acts {
             #[allow(unused_imports)]
             use crate::policy::Act;
@@ -129,7 +129,7 @@ impl Context<'_> {
     }
     /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
     pub fn finish(&mut self, task: TaskId, outcome: Outcome) {
-        #[cfg(feature = "guest")]
+        #[cfg(feature = "mirror")]
         if let Some(acts) = &mut self.state.acts {
             acts.push(crate::policy::Act::Finish { task, outcome });
             // All that follows from it comes with the next view of the engine.

@@ -52,7 +52,7 @@ impl Mirror {
         self.acts
     }
 
-    /// The instant at which the policy is asked next. What it did before is forgotten.
+    /// The instant at which the policy is asked next. Its earlier acts are dropped.
     pub fn at(&mut self, now: Now) {
         let state = &mut self.engine.state;
         (state.now, state.round, state.own_work_begins) = (now.at, now.round, !now.stands);
@@ -105,7 +105,7 @@ impl Mirror {
         policy.admits(task, terms, &Context { state, sink: &mut () })
     }
 
-    /// What the policy did since it was last asked.
+    /// The acts of the policy since it was last asked.
     #[must_use]
     pub fn acts(&self) -> &[Act] {
         let State { acts, .. } = &self.engine.state;

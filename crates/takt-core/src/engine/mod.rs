@@ -18,7 +18,7 @@ mod budgets;
 mod inputs;
 mod jobs;
 mod messages;
-#[cfg(feature = "guest")]
+#[cfg(feature = "mirror")]
 mod mirror;
 mod step;
 mod switching;
@@ -30,7 +30,7 @@ mod waiting;
 
 pub use crate::input::{Answer, Ending, Input, Question, Reply};
 pub use messages::{Activity, Command, Reaction};
-#[cfg(feature = "guest")]
+#[cfg(feature = "mirror")]
 pub use mirror::{Mirror, Now};
 pub use step::Engine;
 pub use switching::Prepared;

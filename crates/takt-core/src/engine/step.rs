@@ -112,7 +112,7 @@ impl Engine {
             failed: 0,
             recording: true,
             closing: false,
-            #[cfg(feature = "guest")]
+            #[cfg(feature = "mirror")]
             acts: None,
             system,
         };

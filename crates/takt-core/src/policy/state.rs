@@ -388,9 +388,9 @@ pub(crate) struct State {
     pub(crate) recording: bool,
     /// The run is at its end: nothing is released any more.
     pub(crate) closing: bool,
-    /// What the policy did since it was last asked, where this state only mirrors that of another engine.
-    #[cfg(feature = "guest")]
-    pub(crate) acts: Option<Vec<super::view::Act>>,
+    /// The acts of the policy since it was last asked, where this state only mirrors that of another engine.
+    #[cfg(feature = "mirror")]
+    pub(crate) acts: Option<Vec<super::act::Act>>,
 }
 
 pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {

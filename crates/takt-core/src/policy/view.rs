@@ -1,14 +1,14 @@
-//! A task as a row of integers, and what a policy does as values: all that a policy needs to run in an address space of its own.
+//! A task as a row of integers, by which a policy in an address space of its own sees it.
 //!
-//! The engine there mirrors this one: it has the same system, receives the rows of the tasks that have changed, and the policy reads it through
+//! The engine there mirrors this one: it has the same system and receives the rows of the tasks that have changed. Its policy reads them through
 //! the same [`Context`]. Invariant: [`State::view`] and [`State::take_view`] are about the same fields, so that every method of [`Context`] that
 //! reads a task gives the same value in both.
 
 use super::context::Context;
-use super::decision::{Budget, Clock};
+use super::decision::Clock;
 use super::state::{Mode, Phase, State};
 use crate::model::{Arrival, Reservation, ResourceId, Task, TaskId};
-use crate::record::{Outcome, Place, RecordKind};
+use crate::record::Place;
 use crate::time::{Span, Time};
 use crate::work::{Speed, Work};
 
@@ -17,22 +17,6 @@ pub const TASK_WORDS: usize = 27;
 
 /// A task at an instant: its job, its budget, its place, and those of its terms that can change. Durations and instants are nanoseconds.
 pub type TaskView = [i64; TASK_WORDS];
-
-/// What a policy does, besides its decision.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "each is a method of `Context`, with its arguments")]
-pub enum Act {
-    Visited { tasks: u64 },
-    Record { what: RecordKind },
-    SetTimer { timer: u16, at: Time },
-    SetBorder { timer: u16, at: Time },
-    CancelTimer { timer: u16 },
-    Replenish { task: TaskId, budget: Budget },
-    GrantOwn { task: TaskId },
-    Finish { task: TaskId, outcome: Outcome },
-    Urgency { task: TaskId, urgency: i64 },
-    Remind { task: TaskId },
-}
 
 /// Nothing there: no duration, instant or number of a job is so low.
 const NONE: i64 = i64::MIN;
@@ -100,8 +84,8 @@ impl State {
     }
 
     /// The task is from now on as this row says, which [`State::view`] of the engine that is mirrored has given. Other values of a field are
-    /// passed over.
-    #[cfg_attr(not(feature = "guest"), allow(dead_code))]
+    /// ignored.
+    #[cfg_attr(not(feature = "mirror"), allow(dead_code))]
     pub(crate) fn take_view(&mut self, task: TaskId, view: &TaskView) {
         let (run, described) = (&mut self.runs[task.index()], &mut self.system.tasks[task.index()]);
         let bit = |index: u32| view[0] >> (3 + index) & 1 == 1;

@@ -7,14 +7,17 @@ use std::process::Command;
 use std::sync::OnceLock;
 use takt_core::model::{Need, Scope};
 use takt_testing::{Capability, skip};
-use takt_wasm_guest::wire::{self, Areas, Built, Profile};
+use takt_wasm_module::wire::{self, Areas, Built, Profile};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The module of these arguments of `cargo build`, or `None` where the machine cannot build one.
 pub fn built(arguments: &[&str], file: &str) -> Option<PathBuf> {
     if !Capability::WasmTarget.is_present() {
-        skip(Capability::WasmTarget, &format!("the Rust target {TARGET} is not installed (`rustup target add {TARGET}`)"));
+        skip(
+            Capability::WasmTarget,
+            &format!("the Rust target {TARGET} is not installed (`rustup target add {TARGET}`)"),
+        );
         return None;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -30,14 +33,14 @@ pub fn built(arguments: &[&str], file: &str) -> Option<PathBuf> {
 /// EDZL as a module, from the same source as the program with it.
 pub fn edzl() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(|| built(&["-p", "edzl-wasm"], "edzl.wasm")).as_deref()
+    BUILT.get_or_init(|| built(&["-p", "edzl-wasm"], "edzl_wasm.wasm")).as_deref()
 }
 
 /// The policy of this number in the registry as a module.
 pub fn of_registry(number: usize) -> Option<Vec<u8>> {
     static BUILT: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let all = BUILT.get_or_init(|| {
-        let arguments = ["-p", "takt-wasm-guest", "--example", "registry", "--features", "guest"];
+        let arguments = ["-p", "takt-wasm-module", "--example", "registry", "--features", "exports"];
         built(&arguments, "examples/registry.wasm").map(|path| std::fs::read(path).expect("it was built"))
     });
     let mut module = all.clone()?;
@@ -67,7 +70,7 @@ pub struct ByHand {
 
 impl ByHand {
     pub fn new(name: &'static str, ask: &str) -> ByHand {
-        ByHand { name, abi: takt_wasm_guest::ABI, timers: 1, ask: ask.to_owned(), more: String::new(), without: "" }
+        ByHand { name, abi: takt_wasm_module::ABI, timers: 1, ask: ask.to_owned(), more: String::new(), without: "" }
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -80,8 +83,7 @@ impl ByHand {
             has_demand_test: false,
             settings: Vec::new(),
         };
-        let areas =
-            Areas { input: INPUT as u32, input_words: 0x8000, output: OUTPUT as u32, output_words: 0x8000 };
+        let areas = Areas { input: INPUT as u32, input_words: 0x8000, output: OUTPUT as u32, output_words: 0x8000 };
         let built = wire::bytes(&(Some(Built { timers: self.timers, meters: false, areas }), String::new()));
         let profile = wire::bytes(&profile);
         let data = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\{byte:02x}")).collect::<String>();
@@ -121,7 +123,9 @@ impl ByHand {
 
 /// Answers with these rows, each of five integers.
 pub fn rows(rows: &[[i64; 5]]) -> String {
-    let word = |(index, word): (usize, &i64)| format!("(i64.store (i32.const {}) (i64.const {word}))", OUTPUT as usize + 8 * index);
+    let word = |(index, word): (usize, &i64)| {
+        format!("(i64.store (i32.const {}) (i64.const {word}))", OUTPUT as usize + 8 * index)
+    };
     let words: String = rows.iter().flatten().enumerate().map(word).collect();
     format!("{words} (i32.const {})", rows.len())
 }

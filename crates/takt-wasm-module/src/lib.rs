@@ -1,4 +1,4 @@
-//! A scheduling policy as a WebAssembly module: the interface between a module and Takt, and with the feature `guest` the side of the module.
+//! A scheduling policy as a WebAssembly module: the interface between a module and Takt, and with the feature `exports` the side of the module.
 //!
 //! A crate of the type `cdylib` makes a module of the [`Entry`](takt_core::policy::Entry) of a policy with [`export_policy!`]. The source of the policy
 //! is unchanged: the module holds an engine that mirrors the one of its host. The module imports nothing. `docs/writing-policies.md` has the steps.
@@ -16,7 +16,7 @@
 //!
 //! Numbers in both areas are little-endian integers of 64 bits ([`words`]).
 
-#[cfg(feature = "guest")]
+#[cfg(feature = "exports")]
 pub mod module;
 pub mod wire;
 pub mod words;
@@ -25,7 +25,7 @@ pub mod words;
 pub const ABI: i32 = 1;
 
 /// Exports the policy of an [`Entry`](takt_core::policy::Entry) from the module.
-#[cfg(feature = "guest")]
+#[cfg(feature = "exports")]
 #[macro_export]
 macro_rules! export_policy {
     ($entry:expr) => {

@@ -129,10 +129,10 @@ impl Question {
 /// A row of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Row {
-    /// What the policy did.
+    /// An act of the policy.
     Act(Act),
     /// A part of its decision.
-    Run(Assignment),
+    Assign(Assignment),
 }
 
 fn clock(clock: Clock) -> i64 {
@@ -145,8 +145,8 @@ impl Row {
     pub fn words(&self) -> [i64; ROW] {
         let task = |task: TaskId| i64::from(task.0);
         match *self {
-            Row::Run(Assignment { task: t, place, budget: None }) => [0, task(t), i64::from(place.0), 0, 0],
-            Row::Run(Assignment { task: t, place, budget: Some(Budget { amount, clock: of }) }) => {
+            Row::Assign(Assignment { task: t, place, budget: None }) => [0, task(t), i64::from(place.0), 0, 0],
+            Row::Assign(Assignment { task: t, place, budget: Some(Budget { amount, clock: of }) }) => {
                 [1 + clock(of), task(t), i64::from(place.0), amount.ns(), 0]
             }
             Row::Act(act) => match act {
@@ -181,10 +181,10 @@ impl Row {
             Some(Budget { amount: span(amount), clock: *[Clock::Elapsed, Clock::Cpu].get(is_cpu as usize)? })
         };
         Some(Row::Act(match kind {
-            0 => return Some(Row::Run(Assignment { task: task()?, place: place(second)?, budget: None })),
+            0 => return Some(Row::Assign(Assignment { task: task()?, place: place(second)?, budget: None })),
             1 | 2 => {
                 let budget = budget(third, kind - 1)?;
-                return Some(Row::Run(Assignment { task: task()?, place: place(second)?, budget: Some(budget) }));
+                return Some(Row::Assign(Assignment { task: task()?, place: place(second)?, budget: Some(budget) }));
             }
             3 => Act::Visited { tasks: u64::try_from(first).ok()? },
             4 => Act::SetTimer { timer: timer()?, at: Time::from_ns(second) },

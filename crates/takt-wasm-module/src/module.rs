@@ -9,7 +9,7 @@ use takt_core::policy::{Build, Entry, Registry, TASK_WORDS};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
-struct Guest {
+struct Held {
     mirror: Mirror,
     cpus: usize,
     resources: u16,
@@ -20,7 +20,7 @@ struct Guest {
     lent: Vec<Place>,
 }
 
-static GUEST: Mutex<Option<Guest>> = Mutex::new(None);
+static HELD: Mutex<Option<Held>> = Mutex::new(None);
 /// Bytes that the host writes before a policy is built, and reads after that.
 static BYTES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
@@ -29,8 +29,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("one thread")
 }
 
-fn with<T>(ask: impl FnOnce(&mut Guest) -> T) -> T {
-    ask(lock(&GUEST).as_mut().expect("a policy was built"))
+fn with<T>(ask: impl FnOnce(&mut Held) -> T) -> T {
+    ask(lock(&HELD).as_mut().expect("a policy was built"))
 }
 
 /// Keeps the bytes for the host, and returns where they are.
@@ -56,8 +56,8 @@ pub fn reserve(length: i32) -> i32 {
 pub fn build(entry: &'static Entry) -> i64 {
     let setup: Option<Setup> = wire::read(&lock(&BYTES));
     let built = setup.ok_or("the system cannot be read".to_owned()).and_then(|setup| {
-        let (guest, built) = Guest::new(entry, setup).map_err(|invalid| invalid.to_string())?;
-        *lock(&GUEST) = Some(guest);
+        let (held, built) = Held::new(entry, setup).map_err(|invalid| invalid.to_string())?;
+        *lock(&HELD) = Some(held);
         Ok(built)
     });
     let (built, why) = match built {
@@ -69,35 +69,34 @@ pub fn build(entry: &'static Entry) -> i64 {
 
 /// Answers the question in the input.
 pub fn ask() -> i32 {
-    with(Guest::ask)
+    with(Held::ask)
 }
 
 /// Whether a task can have other terms: the question is in the input, and behind it the [`Terms`] as bytes, one to an integer.
 pub fn admits() -> i32 {
-    with(|guest| {
-        guest.see();
-        let at = guest.input.len() - TERMS_WORDS;
-        let bytes: Vec<u8> = guest.input[at + 1..].iter().map(|word| *word as u8).collect();
-        let length = guest.input[at] as usize;
+    with(|held| {
+        held.see();
+        let at = held.input.len() - TERMS_WORDS;
+        let bytes: Vec<u8> = held.input[at + 1..].iter().map(|word| *word as u8).collect();
+        let length = held.input[at] as usize;
         let terms: Terms = wire::read(bytes.get(..length).unwrap_or_default()).expect("terms");
-        i32::from(guest.mirror.admits(TaskId(guest.input[head::KIND + 1] as u32), &terms))
+        i32::from(held.mirror.admits(TaskId(held.input[head::KIND + 1] as u32), &terms))
     })
 }
 
-
-
 /// The CPU that a task belongs to.
 pub fn home(task: i32) -> i32 {
-    with(|guest| guest.mirror.policy().home(TaskId(task as u32)).map_or(-1, |place| i32::from(place.0)))
+    with(|held| held.mirror.policy().home(TaskId(task as u32)).map_or(-1, |place| i32::from(place.0)))
 }
 
-impl Guest {
-    fn new(entry: &'static Entry, setup: Setup) -> Result<(Guest, Built), Invalid> {
+impl Held {
+    fn new(entry: &'static Entry, setup: Setup) -> Result<(Held, Built), Invalid> {
         let Setup { machine, tasks, places, scope, placement, values, cluster, mapper } = setup;
         let spec = PolicySpec { profile: &entry.profile, scope, placement, values, cluster, mapper };
         let system = Machine::under(machine, spec);
         let registry = Registry::default().with(entry);
-        let build = Build { system: &system, tasks: &tasks, places: &places, spec, first_timer: 0, registry: &registry };
+        let build =
+            Build { system: &system, tasks: &tasks, places: &places, spec, first_timer: 0, registry: &registry };
         let policy = build.policy()?;
         let (timers, meters) = (policy.timers(), policy.meters());
         let (cpus, resources, tasks) = (system.cpus.len(), system.resources, system.tasks.len());
@@ -112,12 +111,12 @@ impl Guest {
             output_words: output.len() as u32,
         };
         let lent = Vec::with_capacity(cpus);
-        Ok((Guest { mirror, cpus, resources, input, output, lent }, Built { timers, meters, areas }))
+        Ok((Held { mirror, cpus, resources, input, output, lent }, Built { timers, meters, areas }))
     }
 
     /// Takes over the state of the engine that the input describes.
     fn see(&mut self) {
-        let Guest { mirror, cpus, resources, input, lent, .. } = self;
+        let Held { mirror, cpus, resources, input, lent, .. } = self;
         let (head, lists) = input.split_at(HEAD);
         mirror.at(Now {
             at: Time::from_ns(head[head::NOW]),
@@ -129,12 +128,12 @@ impl Guest {
         let (places, lists) = lists.split_at(head[head::LENT] as usize);
         lent.clear();
         lent.extend(places.iter().map(|place| Place(*place as u16)));
-        let (mut held, tasks) = lists.split_at(head[head::RESOURCES] as usize);
+        let (mut left, tasks) = lists.split_at(head[head::RESOURCES] as usize);
         for resource in (0..*resources).map(ResourceId) {
-            let (owner, waiting) = (number(held[0]).map(TaskId), held[1] as usize);
-            let (waiters, rest) = held[2..].split_at(waiting);
+            let (owner, waiting) = (number(left[0]).map(TaskId), left[1] as usize);
+            let (waiters, rest) = left[2..].split_at(waiting);
             mirror.resource(resource, owner, waiters.iter().map(|task| TaskId(*task as u32)));
-            held = rest;
+            left = rest;
         }
         for changed in tasks.chunks_exact(1 + TASK_WORDS).take(head[head::CHANGED] as usize) {
             let view = changed[1..].try_into().expect("a chunk has this length");
@@ -144,7 +143,7 @@ impl Guest {
 
     fn ask(&mut self) -> i32 {
         self.see();
-        let Guest { mirror, input, output, lent, .. } = self;
+        let Held { mirror, input, output, lent, .. } = self;
         let [kind, first, second, third] = [0, 1, 2, 3].map(|at| input[head::KIND + at]);
         let mut rows = output.chunks_exact_mut(ROW);
         let mut count = 0;
@@ -156,7 +155,7 @@ impl Guest {
         match Question::read([kind, first, second, third]).expect("a question") {
             Question::Start => mirror.start(),
             Question::Event(event) => mirror.event(&event),
-            Question::Decide => mirror.decide(lent).iter().for_each(|assignment| put(Row::Run(*assignment))),
+            Question::Decide => mirror.decide(lent).iter().for_each(|assignment| put(Row::Assign(*assignment))),
         }
         mirror.acts().iter().for_each(|act| put(Row::Act(*act)));
         count

@@ -13,4 +13,4 @@ fn entry() -> &'static Entry {
     REGISTRY[10 * digit(&TENS) + digit(&POLICY)]
 }
 
-takt_wasm_guest::export_policy!(entry());
+takt_wasm_module::export_policy!(entry());

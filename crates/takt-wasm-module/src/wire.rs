@@ -230,7 +230,7 @@ pub struct Setting {
     pub summary: String,
 }
 
-/// What a module says about its policy ([`takt_core::model::Profile`]). Facts are not among it: analysis relies on no claim of a module.
+/// The description of the policy in a module ([`takt_core::model::Profile`]). Facts are not among it: analysis relies on no claim of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
     /// Its name.
@@ -241,11 +241,11 @@ pub struct Profile {
     pub manual: String,
     /// The scopes that it can be used with.
     pub scopes: Vec<Scope>,
-    /// What every task must have.
+    /// Keys that every task must have.
     pub needs: Vec<Need>,
     /// Whether processor demand is the exact test of one CPU.
     pub has_demand_test: bool,
-    /// What can be tuned.
+    /// Its settings.
     pub settings: Vec<Setting>,
 }
 
@@ -327,7 +327,7 @@ impl Machine {
     }
 }
 
-/// What a policy is built from ([`takt_core::policy::Build`]).
+/// The arguments of the builder of a policy ([`takt_core::policy::Build`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// The system.
