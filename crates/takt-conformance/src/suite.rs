@@ -152,8 +152,8 @@ impl Suite {
         })
     }
 
-    /// Another policy gives the same records as this form, as if it were the same policy somewhere else. Changes of settings are left out: they may
-    /// build another policy.
+    /// Another policy gives the same records as this form, as if it were the same policy somewhere else: from the start, and when it takes over in the
+    /// middle. Changes of settings are left out: they may build another policy.
     ///
     /// # Errors
     /// The case in which it does not.
@@ -164,18 +164,27 @@ impl Suite {
             for step in &mut steps {
                 step.inputs.retain(|input| !matches!(input, Input::Configure { .. }));
             }
-            let records = |system: System| {
+            let records = |profile, takes_over: bool| {
+                let policy = PolicySpec { profile, ..case.system.policy };
+                let mut system = System { policy, ..case.system.clone() };
+                let mut steps = steps.clone();
+                if takes_over {
+                    let to = system.alternatives.len() as u16;
+                    system.alternatives.push(policy);
+                    let middle = steps.len() / 2;
+                    steps[middle].inputs.push(Input::Switch { domain: None, to });
+                }
                 let mut records: Vec<Record> = Vec::new();
                 let mut engine = subject::engine(system).unwrap_or_else(|e| panic!("{e}"));
                 takt_sim::replay(&mut engine, &steps, &mut records);
                 records
             };
-            let policy = PolicySpec { profile: other, ..case.system.policy };
-            let theirs = records(System { policy, ..case.system.clone() });
-            let own = records(case.system);
-            let differs = own.iter().zip(&theirs).position(|(own, theirs)| own != theirs);
-            let at = differs.unwrap_or(own.len().min(theirs.len()));
-            assert!(own == theirs, "record {at} differs: {:?} and {:?}", own.get(at), theirs.get(at));
+            for takes_over in [false, true] {
+                let (own, theirs) = (records(case.system.policy.profile, takes_over), records(other, takes_over));
+                let differs = own.iter().zip(&theirs).position(|(own, theirs)| own != theirs);
+                let at = differs.unwrap_or(own.len().min(theirs.len()));
+                assert!(own == theirs, "record {at} differs: {:?} and {:?}", own.get(at), theirs.get(at));
+            }
         })
     }
 
