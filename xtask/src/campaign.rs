@@ -4,7 +4,7 @@
 //! end although another one has found something. Two parts over real processes have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), and commands of `takt ctl` (`--only soak`).
 
-use crate::workspace::{Outcome, cargo, root};
+use crate::workspace::{Outcome, cargo, released, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;
@@ -165,6 +165,8 @@ fn soak(_: Duration) -> Result<Findings> {
 fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
     let seed = takt_testing::seed();
     let mut found = Vec::new();
+    // They measure, so the program is the one that is released.
+    let program = released()?;
     for &(test, variable, value) in tests {
         let mut cargo = cargo(&[
             "test",
@@ -178,7 +180,7 @@ fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
             test,
             "--nocapture",
         ]);
-        cargo.arg("--test-threads=1").envs([(variable, value), ("TAKT_SEED", &seed.to_string())]);
+        cargo.arg("--test-threads=1").envs([(variable, value), ("TAKT_SEED", &seed.to_string())]).env("TAKT_PROGRAM", &program);
         let output = cargo.output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         let repeat = text.lines().rfind(|line| line.contains("repeat with: ")).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `cargo xtask instructions`: what the simulator executes for each completed job, counted by Callgrind. Unlike a time, the figure
 //! is the same on a busy machine; it changes with the compiler.
 
-use crate::workspace::{Outcome, cargo, root};
+use crate::workspace::{Outcome, released, root};
 use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The task sets: a file of `crates/takt-sim/tests/data`, its policy and its CPUs, and how many instructions per job are allowed with the
@@ -28,10 +28,7 @@ pub(crate) fn run(against: Option<&Path>) -> Outcome {
 }
 
 fn table(against: Option<&Path>) -> Result<()> {
-    let built = cargo(&["build", "--locked", "--release", "--package", "takt-cli"]).status()?;
-    ensure!(built.success(), "takt could not be built");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let takt = target.join("release/takt");
+    let takt = released()?;
     println!("instructions per completed job");
     let (mut above, mut too_many) = (Vec::new(), Vec::new());
     for (set, policy, cpus, allowed) in SETS {

@@ -22,6 +22,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Builds `takt` as it is released, and gives its path.
+///
+/// # Errors
+/// When it can't be built.
+pub(crate) fn released() -> anyhow::Result<PathBuf> {
+    let built = cargo(&["build", "--locked", "--release", "--package", "takt-cli"]).status()?;
+    anyhow::ensure!(built.success(), "takt could not be built");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/takt"))
+}
+
 /// What `cargo metadata` says about the workspace.
 pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
     let output = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;
