@@ -180,7 +180,10 @@ fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
             test,
             "--nocapture",
         ]);
-        cargo.arg("--test-threads=1").envs([(variable, value), ("TAKT_SEED", &seed.to_string())]).env("TAKT_PROGRAM", &program);
+        cargo
+            .arg("--test-threads=1")
+            .envs([(variable, value), ("TAKT_SEED", &seed.to_string())])
+            .env("TAKT_PROGRAM", &program);
         let output = cargo.output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         let repeat = text.lines().rfind(|line| line.contains("repeat with: ")).unwrap_or_default();

@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 14] = [
+const NOT_RUN: [(&str, &str); 15] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
     ("takt sweep schedulability --sets 10000", "takes many minutes"),
@@ -36,6 +36,7 @@ const NOT_RUN: [(&str, &str); 14] = [
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
     ("INSTA_UPDATE=always ", "would run this test"),
+    ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
     ("cargo run -p edzl", "run by the tests of that crate"),
     ("cargo run --release -p edzl", "takes a minute; the tests of that crate run a smaller form"),
     ("install -m 644", "changes the machine; `cargo xtask service` does it in a virtual one"),

@@ -233,6 +233,15 @@ fn the_setting_names_the_fallback() {
     assert!(names.contains(&"fifo") && !names.contains(&"dasa"), "{names:?}");
 }
 
+/// The page shows the command with which these tests build the module.
+#[test]
+fn the_page_has_the_command_of_these_tests() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/writing-policies.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let command = format!("cargo build {} -p edzl-wasm", common::BUILD.join(" "));
+    assert!(page.lines().any(|line| line == command), "{command}");
+}
+
 #[test]
 fn files_that_are_no_modules_are_refused() {
     let good = || ByHand::new("refused", "(i32.const 0)");

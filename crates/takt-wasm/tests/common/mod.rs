@@ -11,6 +11,9 @@ use takt_wasm_module::wire::{self, Areas, Built, Profile};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// Options of the build of a module.
+pub const BUILD: [&str; 4] = ["--profile", "module", "--target", TARGET];
+
 /// The module of these arguments of `cargo build`, or `None` where the machine cannot build one.
 pub fn built(arguments: &[&str], file: &str) -> Option<PathBuf> {
     if !Capability::WasmTarget.is_present() {
@@ -24,7 +27,7 @@ pub fn built(arguments: &[&str], file: &str) -> Option<PathBuf> {
     // A folder of its own: another `cargo` may build in the usual one.
     let folder = root.join("target/modules");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--profile", "module", "--locked", "--target", TARGET]).args(arguments);
+    cargo.arg("build").args(BUILD).args(["--quiet", "--locked"]).args(arguments);
     let output = cargo.current_dir(&root).env("CARGO_TARGET_DIR", &folder).output().expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(folder.join(TARGET).join("module").join(file))
