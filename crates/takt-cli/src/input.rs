@@ -18,7 +18,8 @@ use takt_workload::{
 pub(crate) struct Input {
     /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form; `-` is standard input
     pub(crate) file: PathBuf,
-    /// Policy for the tasks, such as edf, g-edf, p-rm; see `takt policies`
+    /// Policy for the tasks, such as edf, g-edf, p-rm; see `takt policies`. A file that ends in .wasm is a policy as a WebAssembly module, with the
+    /// prefix of a form before it, as in g-edzl.wasm
     #[arg(long, value_parser = policy)]
     pub(crate) policy: Option<PolicySpec>,
     /// How a partitioned policy places tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
@@ -77,7 +78,7 @@ pub(crate) fn takeovers(system: &System) -> Vec<PolicySpec> {
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
-    takt_workload::policy_from_text(name).map_err(|fault| fault.to_string())
+    crate::modules::policy(name).map_err(|fault| fault.to_string())
 }
 
 /// Parses a placement rule of the command line.
@@ -246,6 +247,7 @@ impl Input {
         let options = Options { policy, ..self.options(machine) };
         let mut workload =
             takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
+        crate::modules::may_fall_back(&mut workload.system);
         if let Some(placement) = self.placement {
             workload.system.policy.placement = placement;
         }

@@ -9,6 +9,7 @@ mod failure;
 mod files;
 mod header;
 mod input;
+mod modules;
 mod outcome;
 mod parallel;
 mod processes;
@@ -79,6 +80,7 @@ fn negative_values(command: clap::Command) -> clap::Command {
 /// # Panics
 /// At a second call with another registry.
 pub fn main(registry: Registry) -> ExitCode {
+    let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {

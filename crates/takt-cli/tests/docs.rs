@@ -37,6 +37,7 @@ const NOT_RUN: [(&str, &str); 15] = [
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
     ("INSTA_UPDATE=always ", "would run this test"),
+    ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
     ("cargo run -p edzl", "run by the tests of that crate"),
     ("cargo run --release -p edzl", "takes a minute; the tests of that crate run a smaller form"),
     ("install -m 644", "changes the machine; `cargo xtask service` does it in a virtual one"),

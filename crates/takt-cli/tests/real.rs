@@ -7,6 +7,8 @@
 #[path = "cli/common.rs"]
 mod common;
 mod machine;
+#[path = "../../takt-wasm/tests/common/mod.rs"]
+mod modules;
 #[path = "real/mod.rs"]
 mod real;
 #[path = "cli/schedules.rs"]

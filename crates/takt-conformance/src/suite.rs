@@ -8,7 +8,8 @@ use crate::subject::{self, Statement, Subject};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::fmt::{self, Debug, Display};
-use takt_core::model::{PolicySpec, Profile};
+use takt_core::engine::Input;
+use takt_core::model::{PolicySpec, Profile, System};
 use takt_core::policy::Registry;
 use takt_core::record::Record;
 
@@ -148,6 +149,42 @@ impl Suite {
                 &mut again,
             );
             assert!(records == again, "the replay differs: {records:?} and {again:?}");
+        })
+    }
+
+    /// Another policy gives the same records as this form, as if it were the same policy somewhere else: from the start, and when it takes over in the
+    /// middle. Changes of settings are left out: they may build another policy.
+    ///
+    /// # Errors
+    /// The case in which it does not.
+    pub fn agrees(&self, form: PolicySpec, other: &'static Profile) -> Result<(), Failure> {
+        let cases = || case::cases(form);
+        self.attempt(40, &name(form), cases, |case| {
+            let (mut steps, _) = play(&case);
+            for step in &mut steps {
+                step.inputs.retain(|input| !matches!(input, Input::Configure { .. }));
+            }
+            let records = |profile, takes_over: bool| {
+                let policy = PolicySpec { profile, ..case.system.policy };
+                let mut system = System { policy, ..case.system.clone() };
+                let mut steps = steps.clone();
+                if takes_over {
+                    let to = system.alternatives.len() as u16;
+                    system.alternatives.push(policy);
+                    let middle = steps.len() / 2;
+                    steps[middle].inputs.push(Input::Switch { domain: None, to });
+                }
+                let mut records: Vec<Record> = Vec::new();
+                let mut engine = subject::engine(system).unwrap_or_else(|e| panic!("{e}"));
+                takt_sim::replay(&mut engine, &steps, &mut records);
+                records
+            };
+            for takes_over in [false, true] {
+                let (own, theirs) = (records(case.system.policy.profile, takes_over), records(other, takes_over));
+                let differs = own.iter().zip(&theirs).position(|(own, theirs)| own != theirs);
+                let at = differs.unwrap_or(own.len().min(theirs.len()));
+                assert!(own == theirs, "record {at} differs: {:?} and {:?}", own.get(at), theirs.get(at));
+            }
         })
     }
 

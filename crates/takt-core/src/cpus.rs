@@ -3,7 +3,8 @@
 use core::fmt;
 
 /// The number of CPUs that a set can hold, from number 0 on: 1024, and 64 on processors of 32 bits, whose memory is small.
-pub const MAX_CPUS: usize = if cfg!(target_pointer_width = "64") { 1024 } else { 64 };
+/// A WebAssembly module schedules the CPUs of its host.
+pub const MAX_CPUS: usize = if cfg!(any(target_pointer_width = "64", target_family = "wasm")) { 1024 } else { 64 };
 const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPU numbers below [`MAX_CPUS`]. Copying and comparing cost a constant 128 bytes, or 8.

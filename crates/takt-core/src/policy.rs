@@ -3,6 +3,8 @@
 //! A policy is a state machine without a clock: it learns of events, and once per instant it decides which jobs run. It never learns
 //! whether time is virtual or real.
 
+#[cfg(feature = "remote")]
+mod act;
 mod context;
 mod decision;
 mod event;
@@ -10,7 +12,11 @@ mod interface;
 mod registry;
 pub(crate) mod state;
 mod table;
+#[cfg(feature = "remote")]
+mod view;
 
+#[cfg(feature = "remote")]
+pub use act::Act;
 pub(crate) use context::Alarm;
 pub use context::Context;
 pub use decision::{Assignment, Budget, Clock, Decision};
@@ -20,3 +26,5 @@ pub use registry::{Build, Entry, Registry};
 pub use state::Job;
 pub use table::PreparedTable;
 pub(crate) use table::{Table, lent};
+#[cfg(feature = "remote")]
+pub use view::{TASK_WORDS, TaskView};

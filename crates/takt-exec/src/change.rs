@@ -3,6 +3,7 @@
 
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};
+use takt_core::model::PolicySpec;
 use takt_core::policy::PreparedTable;
 use takt_core::record::Sink;
 use takt_core::time::{Span, Time};
@@ -31,6 +32,8 @@ pub(crate) enum New {
 pub(crate) struct Change {
     pub(crate) inputs: Vec<Input>,
     pub(crate) install: Option<Install>,
+    /// All policies that the run has learned of since its start.
+    pub(crate) loaded: Vec<PolicySpec>,
     /// How often terms of tasks had changed in the engine when it was prepared ([`Engine::changes_of_terms`]). A policy that was prepared for other
     /// terms is not installed: the replay of the run would build it for the present ones.
     pub(crate) terms: u32,
@@ -45,8 +48,8 @@ impl fmt::Debug for Change {
 }
 
 impl Change {
-    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, terms: u32) -> Change {
-        Change { inputs, install, terms, made: None }
+    pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u32) -> Change {
+        Change { inputs, install, loaded, terms, made: None }
     }
 
     /// Installs the policy or the window table, and gives the input that stands for it.
@@ -55,6 +58,8 @@ impl Change {
     /// The prepared part is for another system.
     pub(crate) fn install(&mut self, at: Time, engine: &mut Engine, sink: &mut impl Sink) -> Result<Option<Input>, ()> {
         let Some(install) = &mut self.install else { return Ok(None) };
+        // There is room for as many as the run may learn of.
+        engine.add_alternatives(self.loaded.iter().copied());
         let (prepared, done) = match install.prepared.take() {
             Some(New::Policy(policy)) => match engine.install(at, policy, sink) {
                 Ok(replaced) => (Some(New::Policy(replaced)), true),

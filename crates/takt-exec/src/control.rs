@@ -21,6 +21,9 @@ use takt_core::model::{
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 
+/// The most policies that a run learns of after its start, fallbacks included.
+pub const MAX_LOADED: usize = 32;
+
 /// The most commands that wait for the supervisor. Further ones are refused at once.
 const WAITING: usize = 64;
 
@@ -68,6 +71,8 @@ pub enum Command {
         domain: Option<String>,
         /// The policy.
         to: PolicySpec,
+        /// The policy in its place, should it fail. The run learns of a policy that has one, which was loaded, only now.
+        fallback: Option<Box<PolicySpec>>,
     },
     /// A task that has left comes back, if its policy admits it.
     Add(String),
@@ -195,6 +200,8 @@ impl Handle {
 /// The supervisor's side of the control of a run.
 pub struct Control {
     pub(crate) mirror: Mirror,
+    /// How many policies could take over from the start.
+    known: usize,
     domains: Vec<String>,
     /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
     one_policy: bool,
@@ -228,6 +235,7 @@ pub(crate) fn make_room(engine: &mut Engine) {
     let (tasks, cpus) = (engine.system().tasks.len(), engine.system().cpus.len());
     let timers = u16::try_from(2 * tasks + 4 * cpus + 16).unwrap_or(u16::MAX / 2);
     engine.reserve(Room { timers: room.timers.max(timers), ..room });
+    engine.reserve_alternatives(MAX_LOADED);
 }
 
 impl Control {
@@ -243,6 +251,7 @@ impl Control {
         make_room(&mut engine);
         let bound = bound(engine.system());
         let control = Control {
+            known: engine.system().alternatives.len(),
             mirror: Mirror::new(engine),
             domains,
             one_policy,
@@ -427,9 +436,9 @@ impl Control {
                 self.admit_terms(task, &inputs)?;
                 (inputs, None)
             }
-            Command::Policy { domain, to } => {
+            Command::Policy { domain, to, fallback } => {
                 let domain = self.domain(domain.as_deref())?;
-                (Vec::new(), self.switch(domain, *to)?)
+                (Vec::new(), self.switch(domain, *to, fallback.as_deref().copied())?)
             }
             Command::Add(name) => (self.enter(name)?, None),
             Command::Remove { task: name, end } => {
@@ -463,7 +472,8 @@ impl Control {
         if inputs.is_empty() && install.is_none() {
             return Ok(None);
         }
-        Ok(Some(Change::new(inputs, install, self.mirror.engine.changes_of_terms())))
+        let loaded = if install.is_some() { self.loaded().to_vec() } else { Vec::new() };
+        Ok(Some(Change::new(inputs, install, loaded, self.mirror.engine.changes_of_terms())))
     }
 
     /// A task that Takt schedules itself.
@@ -623,8 +633,18 @@ impl Control {
         }
     }
 
+    /// The policies that the run has learned of since its start, in the order of their numbers.
+    pub(crate) fn loaded(&self) -> &[PolicySpec] {
+        &self.mirror.engine.system().alternatives[self.known..]
+    }
+
     /// Another policy for the system or a domain.
-    fn switch(&self, domain: Option<u16>, mut to: PolicySpec) -> Result<Option<Install>, Refusal> {
+    fn switch(
+        &mut self,
+        domain: Option<u16>,
+        mut to: PolicySpec,
+        fallback: Option<PolicySpec>,
+    ) -> Result<Option<Install>, Refusal> {
         let engine = &self.mirror.engine;
         let system = engine.system();
         if !system.windows.is_empty() {
@@ -650,10 +670,17 @@ impl Control {
                 hint,
             ));
         }
-        let Some(index) = system.alternatives.iter().position(|spec| *spec == to) else {
+        let fallback = fallback.map(|fallback| PolicySpec { placement: before.placement, ..fallback });
+        let new: Vec<PolicySpec> =
+            [Some(to), fallback].into_iter().flatten().filter(|spec| !system.alternatives.contains(spec)).collect();
+        if fallback.is_none() && new.contains(&to) {
             let reason = format!("the run has no policy `{name}` with these settings");
             return Err(impossible(reason, "leave the settings out, or name it in `changes:` of the file"));
-        };
+        }
+        if self.loaded().len() + new.len() > MAX_LOADED {
+            let reason = format!("the run has loaded {MAX_LOADED} policies");
+            return Err(impossible(reason, "choose one of these, or start another run"));
+        }
         let prepared = match domain {
             None => engine.prepare(to),
             Some(domain) => engine.prepare_domain(domain, to),
@@ -666,6 +693,9 @@ impl Control {
                 format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
             return Err(impossible(reason, "name it in `changes:` of the file"));
         }
+        self.mirror.engine.add_alternatives(new);
+        let mut alternatives = self.mirror.engine.system().alternatives.iter();
+        let index = alternatives.position(|spec| *spec == to).expect("it is one of them by now");
         Ok(Some(Install { prepared: Some(New::Policy(prepared)), input: Input::Switch { domain, to: index as u16 } }))
     }
 
@@ -734,7 +764,7 @@ impl Control {
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
         let mut install = match policies.first() {
-            Some((domain, to)) => self.switch(*domain, *to)?,
+            Some((domain, to)) => self.switch(*domain, *to, None)?,
             None => None,
         };
         if table.is_some() && self.awaited.is_some() {

@@ -36,7 +36,9 @@ mod thread;
 mod virtual_machine;
 mod waits;
 
-pub use control::{Answer, AnswerTo, Command, Control, Done, Handle, Issuer, NewTerms, Order, Refusal, Target};
+pub use control::{
+    Answer, AnswerTo, Command, Control, Done, Handle, Issuer, MAX_LOADED, NewTerms, Order, Refusal, Target,
+};
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{
     Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,

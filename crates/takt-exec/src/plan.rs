@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
-use takt_core::model::{OnAbort, OnExit, System, Task, TaskId, WindowTable};
+use takt_core::model::{OnAbort, OnExit, PolicySpec, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
@@ -348,9 +348,9 @@ pub trait Observer {
     fn named(&mut self, run: &RunId) {
         let _ = run;
     }
-    /// A change from outside was made in the step of this instant.
-    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
-        let _ = (at, by, command);
+    /// A change from outside was made in the step of this instant. With a policy, `loaded` are all that the run has learned of since its start.
+    fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) -> io::Result<()> {
+        let _ = (at, by, command, loaded);
         Ok(())
     }
     /// A window table may take over in a later step. The tables of a run are numbered in this order.

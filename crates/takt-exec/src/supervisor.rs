@@ -619,7 +619,7 @@ impl<'a> Watched<'a> {
     fn take_back(&mut self, change: &Change) {
         let made = self.control.as_mut().and_then(|control| control.came_back(change));
         if let Some((at, by, command)) = made {
-            self.call(|o| o.changed(at, by, &command));
+            self.call(|o| o.changed(at, by, &command, &change.loaded));
         }
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::Path;
 
 /// The variable with the file for skipped tests. Each line has a capability, a tab, the test, and the reason.
 pub const SKIPPED: &str = "TAKT_TESTS_SKIPPED";
@@ -41,6 +42,8 @@ pub enum Capability {
     Tmux,
     /// `python3`.
     Python,
+    /// The Rust target `wasm32-unknown-unknown`.
+    WasmTarget,
     /// Other users: root, and `setpriv` to become them.
     Users,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
@@ -55,7 +58,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 16] = [
+    pub const ALL: [Capability; 17] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -70,6 +73,7 @@ impl Capability {
         Capability::Ffmpeg,
         Capability::Tmux,
         Capability::Python,
+        Capability::WasmTarget,
         Capability::Users,
         Capability::Calm,
     ];
@@ -92,6 +96,7 @@ impl Capability {
             Capability::Ffmpeg => "ffmpeg",
             Capability::Tmux => "tmux",
             Capability::Python => "python3",
+            Capability::WasmTarget => "wasm-target",
             Capability::Users => "users",
             Capability::Calm => "calm",
         }
@@ -129,6 +134,7 @@ impl Capability {
             Capability::Ffmpeg => has_program("ffmpeg"),
             Capability::Tmux => has_program("tmux"),
             Capability::Python => has_program("python3"),
+            Capability::WasmTarget => has_target("wasm32-unknown-unknown"),
             Capability::Users => may(SETUID) && has_program("setpriv"),
             Capability::Calm => false,
         }
@@ -163,6 +169,13 @@ fn mounts() -> Vec<(String, Vec<String>)> {
 fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Whether the compiler has the standard library of a target.
+fn has_target(name: &str) -> bool {
+    let asked = std::process::Command::new("rustc").args(["--print", "target-libdir", "--target", name]).output();
+    let path = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    path.is_ok_and(|path| !path.is_empty() && Path::new(&path).is_dir())
 }
 
 /// Reports that this machine cannot carry out the calling test, or a part of it, also where the output of tests is not shown. Continuous

@@ -96,6 +96,8 @@ codes! {
         "A policy has no setting of this name. `takt policies NAME` lists its settings.";
     UnstableGains "unstable-gains"
         "Settings of a policy do not suit each other. Change one of them, or leave them out.";
+    UnsuitableModule "unsuitable-module"
+        "A file is no WebAssembly module with a scheduling policy. Build it with `takt-wasm-module`, of the version of this program.";
     UnsuitablePolicy "unsuitable-policy"
         "A policy cannot schedule this system on these CPUs. Choose another policy, or change the tasks or the CPUs.";
     NotSupportedHere "not-supported-here"

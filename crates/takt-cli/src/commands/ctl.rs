@@ -42,7 +42,7 @@ enum Command {
         #[arg(required = true, value_name = "TASK.TERM=VALUE")]
         terms: Vec<String>,
     },
-    /// Let another policy take over, in the whole system or in one of its domains
+    /// Let another policy take over, in the whole system or in one of its domains. A file that ends in .wasm is loaded into the run, as in g-edzl.wasm
     Policy {
         /// The domain, if the system has any, and the policy
         #[arg(required = true, num_args = 1..=2, value_name = "[DOMAIN] POLICY")]
@@ -149,10 +149,15 @@ fn request(command: &Command) -> Result<Request, Failure> {
         Command::Status { .. } => Request::Status {},
         Command::Watch { interval } => Request::Watch { interval_ms: (interval.ns() / 1_000_000) as u64 },
         Command::Set { terms } => set(terms)?,
-        Command::Policy { names } => match names.as_slice() {
-            [domain, policy] => Request::Policy { domain: Some(domain.clone()), policy: policy.clone() },
-            names => Request::Policy { domain: None, policy: names.concat() },
-        },
+        Command::Policy { names } => {
+            let absolute = |policy: &str| {
+                crate::modules::absolute(policy).map_err(|e| Failure::file("read", std::path::Path::new(policy), &e))
+            };
+            match names.as_slice() {
+                [domain, policy] => Request::Policy { domain: Some(domain.clone()), policy: absolute(policy)? },
+                names => Request::Policy { domain: None, policy: absolute(&names.concat())? },
+            }
+        }
         Command::Add { task } => Request::Add { task: task.clone() },
         Command::Remove { task, end, grace } => {
             Request::Remove { task: task.clone(), end_grace_ms: end.then_some((grace.ns() / 1_000_000) as u64) }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, OnExit, TableRules, TaskId, WindowTable};
+use takt_core::model::{Backlog, Completion, OnAbort, OnExit, PolicySpec, TableRules, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
@@ -148,6 +148,10 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();
         header.real_places = if real == header.places { Vec::new() } else { real };
     }
+    if control.is_some() {
+        // The names of policies that are loaded while it runs are in the record.
+        header.alternatives.extend((1..=takt_exec::MAX_LOADED).map(|number| format!("loaded-{number}")));
+    }
     let live = Arc::new(Mutex::new(Live::new(&header)));
     let log = args.log.map(|log::LogFormat::Json| {
         let per_job = plan.processes.iter().map(|process| process.per_job).collect();
@@ -214,7 +218,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
             print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
         }
     } else if args.output.json {
-        let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
+        let notes =
+            [summary.remarks(), remarks(&workload, &report, realtime), crate::modules::failures(&workload)].concat();
         summary.write_json(
             more(&workload, &report, realtime),
             &notes,
@@ -223,6 +228,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         )?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
+        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
     }
     let recorded = steps.finish(report.dropped);
     let patience =
@@ -742,8 +748,8 @@ impl Observer for Watch<'_> {
         server.reload();
         true
     }
-    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
-        self.steps.changed(at, by, command);
+    fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) -> io::Result<()> {
+        self.steps.changed(at, by, command, loaded);
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
         let command = command.chars().take(COMMAND_MOST).collect();
         self.recorder.change(takt_trace::Change { at, uid, pid, command });

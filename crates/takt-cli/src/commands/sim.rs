@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Replay also the record of another system (workload, policy, placement, seed, CPUs), or an incomplete one
     #[arg(long, requires = "replay")]
     what_if: bool,
+    /// A policy that the recorded run loaded while it ran; may be given for several
+    #[arg(long, value_name = "FILE.wasm", requires = "replay")]
+    module: Vec<std::path::PathBuf>,
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them as numbers (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
@@ -91,6 +94,9 @@ impl Sink for Traced<'_> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    for module in &args.module {
+        crate::modules::load(module)?;
+    }
     let record = args.replay.as_deref().map(steps::Reader::open).transpose()?;
     // `all` in the file stands for the CPUs of the recorded run.
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
@@ -169,12 +175,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
             more["replay"] = replay_json(path, replay);
         }
         let mut all = general(&workload, replayed.is_some());
+        all.extend(crate::modules::failures(&workload));
         all.extend(summary.remarks());
         summary.write_json(more, &all, tasks, &mut out)?;
     } else if args.output.for_people() {
         heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
         summary.print(&mut out)?;
         simulated.print(&mut out)?;
+        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
     }
     if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
         write_rounds(path, &header::header(&workload, "sim", None), rounds)?;

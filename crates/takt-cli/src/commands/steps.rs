@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
 use takt_core::model::{
-    BestEffortStart, Call, MAX_SETTINGS, PartitionId, PolicySpec, ResourceId, Slice, System, TABLES_MAX, TaskId,
-    Window, WindowTable,
+    BestEffortStart, Call, MAX_SETTINGS, PartitionId, Placement, PolicySpec, ResourceId, Slice, System, TABLES_MAX,
+    TaskId, Window, WindowTable,
 };
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
@@ -91,9 +91,12 @@ impl Writer {
     }
 
     /// A change from outside was made in the step of this instant, which has been written.
-    pub(crate) fn changed(&mut self, at: Time, by: Issuer, command: &str) {
+    pub(crate) fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) {
         if self.out.is_some() {
-            let change = json!({"at_ns": at.ns(), "uid": by.uid, "pid": by.pid, "command": command});
+            let mut change = json!({"at_ns": at.ns(), "uid": by.uid, "pid": by.pid, "command": command});
+            if !loaded.is_empty() {
+                change["loaded"] = loaded.iter().map(fingerprint::policy).map(Value::Object).collect();
+            }
             self.put(&json!({"change": change}));
         }
     }
@@ -231,7 +234,7 @@ impl Reader {
         let horizon = horizon.ok_or_else(|| self.wrong(1, "its horizon is no instant of a run"))?;
         let mut steps: Vec<Step> = Vec::new();
         let mut tables: Vec<WindowTable> = Vec::new();
-        let (mut number, mut end) = (1, None);
+        let (mut number, mut end, mut loaded) = (1, None, Vec::new());
         while let Some(line) = self.lines.next() {
             let line = line.map_err(|e| Failure::file("read", &self.path, &e))?;
             number += 1;
@@ -245,7 +248,10 @@ impl Reader {
             }
             self.checksum.add(&line);
             if value["change"].is_object() {
-                // Its inputs are those of a step.
+                // Its inputs are those of a step. The last list of policies has all of those before it.
+                if let Value::Array(list) = &value["change"]["loaded"] {
+                    loaded.clone_from(list);
+                }
                 continue;
             }
             if value["table"].is_object() {
@@ -294,7 +300,31 @@ impl Reader {
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
+        let loaded = loaded.iter().map(|policy| self.loaded(policy)).collect::<Result<Vec<_>, _>>()?;
+        let policies = [policies, loaded].concat();
         Ok(Replay { steps, horizon, policies, tables, differences, doubts })
+    }
+
+    /// A policy that the run learned of after its start.
+    ///
+    /// # Errors
+    /// Status 2: its module is not the one that the run had, or was not given.
+    fn loaded(&self, recorded: &Value) -> Result<PolicySpec, Failure> {
+        let text = |key: &str| recorded[key].as_str().unwrap_or_default();
+        let settings = recorded["settings"].as_object().into_iter().flatten();
+        let settings: Vec<String> =
+            settings.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
+        let between = if settings.is_empty() { "" } else { ":" };
+        let policy = takt_workload::policy_from_text(&format!("{}{between}{}", text("policy"), settings.join(",")));
+        let policy = policy.ok().filter(|policy| fingerprint::policy(policy).get("module") == recorded.get("module"));
+        let placement = Placement::from_name(text("placement"));
+        policy.zip(placement).map(|(policy, placement)| PolicySpec { placement, ..policy }).ok_or_else(|| {
+            let module = recorded["module"].as_str().map(|module| format!(" ({module})")).unwrap_or_default();
+            let path = self.path.display();
+            let message =
+                format!("{path}: the run loaded the policy `{}`{module}, and this program has not", text("policy"));
+            Failure::input(Code::OtherRecord, message, "give the file that the run loaded with `--module FILE.wasm`")
+        })
     }
 
     /// Compares the recorded system with the present one.

@@ -21,6 +21,7 @@ use takt_exec::{Answer, Command, Handle, Issuer, NewTerms, Order, Refusal, Targe
 use takt_linux::service::ServiceManager;
 use takt_linux::socket::{self, ControlSocket, Peer};
 use takt_trace::live::Live;
+use takt_workload::Code;
 
 /// The most connections at one time.
 const CLIENTS_MAX: usize = 16;
@@ -524,9 +525,15 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
         Request::Status {} | Request::Watch { .. } | Request::Top { .. } => Command::Status,
         Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
         Request::Policy { domain, policy } => {
-            let to = takt_workload::policy_from_text(policy)
-                .map_err(|fault| wrong("unknown-policy", fault.to_string(), "`takt policies` lists them all"))?;
-            Command::Policy { domain: domain.clone(), to }
+            let to = crate::modules::policy(policy).map_err(|fault| {
+                let (code, hint) = match fault.code {
+                    Code::UnreadableFile | Code::UnsuitableModule => (fault.code.name(), "nothing has changed"),
+                    _ => ("unknown-policy", "`takt policies` lists them all"),
+                };
+                wrong(code, fault.to_string(), hint)
+            })?;
+            let fallback = crate::modules::module(&to).map(|_| Box::new(takt_wasm::fallback(&to)));
+            Command::Policy { domain: domain.clone(), to, fallback }
         }
         Request::Add { task } => Command::Add(task.clone()),
         Request::Remove { task, end_grace_ms } => {

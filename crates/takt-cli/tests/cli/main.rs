@@ -15,7 +15,10 @@ mod import;
 mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
+#[path = "../../../takt-wasm/tests/common/mod.rs"]
+mod modules;
 mod placement;
+mod policy_modules;
 mod schedules;
 mod series;
 mod summary;

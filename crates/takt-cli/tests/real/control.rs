@@ -24,14 +24,14 @@ tasks:
 ";
 
 /// `takt` with the sockets of its runs in this room.
-fn command(room: &Room, args: &[&str]) -> Command {
+pub(super) fn command(room: &Room, args: &[&str]) -> Command {
     let mut command = room.command(args);
     command.env("XDG_RUNTIME_DIR", room.path(""));
     command
 }
 
 /// `takt ctl` for the run of the room: this machine may have others.
-fn ctl(room: &Room, args: &[&str]) -> Done {
+pub(super) fn ctl(room: &Room, args: &[&str]) -> Done {
     let own = sockets(room).first().map(|path| path.to_string_lossy().into_owned());
     let run = own.as_deref().filter(|_| !args.contains(&"--run")).map(|path| ["--run", path]);
     let run = run.as_ref().map_or(&[][..], |run| run.as_slice());
@@ -46,7 +46,7 @@ fn under_way(room: &Room, more: &[&str]) -> Running {
     running
 }
 
-fn status(room: &Room) -> Option<Value> {
+pub(super) fn status(room: &Room) -> Option<Value> {
     let done = ctl(room, &["status", "--json"]);
     (done.code() == 0).then(|| done.json())
 }

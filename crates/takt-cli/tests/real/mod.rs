@@ -10,6 +10,7 @@ mod faults;
 mod jobs;
 mod kernel;
 mod misbehaviour;
+mod modules;
 mod online;
 mod order;
 mod priority;

@@ -7,27 +7,54 @@ use crate::record::{JobId, Outcome, RecordKind};
 use crate::time::Time;
 use crate::work::Work;
 
+/// Notes an act where the engine mirrors another one, which has to carry it out. With `alone` that is all: the act changes nothing that a
+/// policy sees.
+macro_rules! note {
+    ($cx:ident, $act:expr) => {
+        #[cfg(feature = "mirror")]
+        if let Some(acts) = &mut $cx.state.acts {
+            #[allow(unused_imports)]
+            use crate::policy::Act;
+            acts.push($act);
+        }
+    };
+    ($cx:ident, $act:expr, alone) => {
+        #[cfg(feature = "mirror")]
+        if let Some(acts) = &mut $cx.state.acts {
+            #[allow(unused_imports)]
+            use crate::policy::Act;
+            acts.push($act);
+            return;
+        }
+    };
+}
+
 impl Context<'_> {
     /// The policy has looked at `tasks` tasks one by one, as a regulator does once per round. A simulator may charge for it.
     pub fn visited(&mut self, tasks: usize) {
+        note!(self, Act::Visited { tasks: tasks as u64 }, alone);
         self.state.visited += tasks as u64;
     }
     /// Writes something that only the policy knows into the trace: [`RecordKind::Round`] and [`RecordKind::Burst`].
     pub fn record(&mut self, what: RecordKind) {
+        note!(self, Act::Record { what }, alone);
         self.state.record(self.sink, what);
     }
     /// Sets one of the policy's timers; a timer that was set before is moved. It is noticed as
     /// [`Timing`](crate::model::Timing) says, so perhaps late, but [`Event::Timer`] names the instant that was planned.
     pub fn set_timer(&mut self, timer: u16, at: Time) {
+        note!(self, Act::SetTimer { timer, at }, alone);
         self.state.set_timer(timer, at, false);
     }
     /// Sets a timer for a border of a table. As releases and deadlines it is noticed at the tick and never later, so that the
     /// table keeps to its grid.
     pub fn set_border(&mut self, timer: u16, at: Time) {
+        note!(self, Act::SetBorder { timer, at }, alone);
         self.state.set_timer(timer, at, true);
     }
     /// Cancels a timer.
     pub fn cancel_timer(&mut self, timer: u16) {
+        note!(self, Act::CancelTimer { timer }, alone);
         let slot = 2 * self.state.room + usize::from(timer);
         self.state.agenda.remove(slot);
     }
@@ -41,6 +68,7 @@ impl Context<'_> {
     /// Tells the policy once more that the task waits for a resource, when all have started, if that closes a cycle of jobs that
     /// wait for each other: what a policy that breaks cycles asks for when it takes over from one that does not.
     pub(crate) fn remind_of_cycle(&mut self, task: TaskId) {
+        note!(self, Act::Remind { task }, alone);
         if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_cycle(task)) {
             self.state.events.push(Event::Lock { task, resource, granted: false });
         }
@@ -68,6 +96,7 @@ impl Context<'_> {
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
+        note!(self, Act::Replenish { task, budget });
         self.state.grant(task, budget, self.sink);
     }
     /// Activates a process of a window table ([`crate::model::Arrival::Activated`]). A job that no signal has ended yet is continued;
@@ -112,6 +141,13 @@ impl Context<'_> {
     }
     /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
     pub fn finish(&mut self, task: TaskId, outcome: Outcome) {
+        #[cfg(feature = "mirror")]
+        if let Some(acts) = &mut self.state.acts {
+            acts.push(crate::policy::Act::Finish { task, outcome });
+            // All that follows from it comes with the next view of the engine.
+            self.state.runs[task.index()].phase = Phase::Idle;
+            return;
+        }
         self.state.end_job(task, outcome, false, self.sink);
     }
     /// A window of a table begins.
@@ -129,7 +165,44 @@ impl Context<'_> {
     #[inline]
     pub fn grant_own(&mut self, task: TaskId) {
         if self.task(task).budget.is_some() {
+            note!(self, Act::GrantOwn { task });
             self.state.grant_own(task, self.sink);
         }
+    }
+}
+
+#[cfg(feature = "remote")]
+impl Context<'_> {
+    /// Carries out what a policy did that mirrors this engine. The caller has checked that an act names timers of the policy, and tasks that
+    /// have a job where it is about one.
+    pub fn carry_out(&mut self, act: crate::policy::Act) {
+        use crate::policy::Act;
+        match act {
+            Act::Visited { tasks } => self.visited(usize::try_from(tasks).unwrap_or(usize::MAX)),
+            Act::Record { what } => self.record(what),
+            Act::SetTimer { timer, at } => self.set_timer(timer, at),
+            Act::SetBorder { timer, at } => self.set_border(timer, at),
+            Act::CancelTimer { timer } => self.cancel_timer(timer),
+            Act::Replenish { task, budget } => self.replenish(task, budget),
+            Act::GrantOwn { task } => self.grant_own(task),
+            Act::Finish { task, outcome } => self.finish(task, outcome),
+            Act::Urgency { task, urgency } => self.set_urgency(task, urgency),
+            Act::Remind { task } => self.remind_of_cycle(task),
+        }
+    }
+
+    /// The policy `spec` is that of the whole system, or of a domain, from now on: the policy that is asked has failed, and asks this one in its
+    /// place. Budgets that it granted are dropped. Budgets of the tasks are granted, also to jobs whose release it did not handle.
+    pub fn fall_back(&mut self, domain: Option<u16>, spec: PolicySpec, tasks: &[TaskId]) {
+        match domain {
+            Some(domain) => self.domain_policy(usize::from(domain), spec),
+            None => {
+                self.state.system.policy = spec;
+                if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == spec) {
+                    self.state.record(self.sink, RecordKind::Switch { domain: None, to: to as u16 });
+                }
+            }
+        }
+        self.forget_grants(tasks);
     }
 }

@@ -18,6 +18,8 @@ mod budgets;
 mod inputs;
 mod jobs;
 mod messages;
+#[cfg(feature = "mirror")]
+mod mirror;
 mod step;
 mod switching;
 mod task_set;
@@ -28,6 +30,8 @@ mod waiting;
 
 pub use crate::input::{Answer, Ending, Input, Question, Reply};
 pub use messages::{Activity, Command, Reaction};
+#[cfg(feature = "mirror")]
+pub use mirror::{Mirror, Now};
 pub use step::Engine;
 pub use switching::Prepared;
 pub use task_set::Room;

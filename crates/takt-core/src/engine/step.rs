@@ -113,6 +113,8 @@ impl Engine {
             failed: 0,
             recording: true,
             closing: false,
+            #[cfg(feature = "mirror")]
+            acts: None,
             system,
         };
         state.make_lists(n);

@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// Names more policies that the system may be switched to, behind the present ones ([`System::alternatives`](crate::model::System::alternatives)), without building them. A
-    /// domain has room for the timers of earlier ones only. This allocates.
+    /// domain has room for the timers of earlier ones only. This allocates where there is no room ([`Engine::reserve_alternatives`]).
     pub fn add_alternatives(&mut self, specs: impl IntoIterator<Item = PolicySpec>) {
         let alternatives = &mut self.state.system.alternatives;
         for spec in specs {
@@ -151,6 +151,11 @@ impl Engine {
     /// The prepared table is given back where the policy has no window table.
     pub fn install_table(&mut self, prepared: PreparedTable) -> Result<Option<PreparedTable>, PreparedTable> {
         self.policy.replace_table(prepared)
+    }
+
+    /// Makes room for so many more policies that [`Engine::add_alternatives`] names. This allocates.
+    pub fn reserve_alternatives(&mut self, more: usize) {
+        self.state.system.alternatives.reserve_exact(more);
     }
 
     /// Whether the policy would grant these terms to a job of the task ([`Policy::admits`]).

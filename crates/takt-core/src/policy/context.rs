@@ -232,6 +232,10 @@ impl Context<'_> {
     /// Tells the engine how urgent the task's job is; lower is more urgent. It decides who of those that wait for a resource
     /// gets it, and holds until it is told anew.
     pub fn set_urgency(&mut self, task: TaskId, urgency: i64) {
+        #[cfg(feature = "mirror")]
+        if let Some(acts) = &mut self.state.acts {
+            acts.push(super::act::Act::Urgency { task, urgency });
+        }
         self.state.runs[task.index()].urgency = urgency;
     }
     /// Who holds a resource.

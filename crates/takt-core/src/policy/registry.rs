@@ -22,13 +22,21 @@ pub struct Entry {
 pub struct Registry {
     listed: &'static [&'static Entry],
     added: Vec<&'static Entry>,
+    /// Finds policies that this process has loaded since.
+    #[cfg(feature = "remote")]
+    loaded: Option<fn(&str) -> Option<&'static Entry>>,
 }
 
 impl Registry {
     /// A registry of these policies.
     #[must_use]
     pub const fn of(listed: &'static [&'static Entry]) -> Registry {
-        Registry { listed, added: Vec::new() }
+        Registry {
+            listed,
+            added: Vec::new(),
+            #[cfg(feature = "remote")]
+            loaded: None,
+        }
     }
 
     /// The registry with one more policy, which replaces one of the same name. `Box::leak` gives an entry that is made at run time
@@ -44,6 +52,14 @@ impl Registry {
         self
     }
 
+    /// The registry with the policies that `find` knows by their plain names. They are not listed ([`Registry::entries`]).
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn with_loaded(mut self, find: fn(&str) -> Option<&'static Entry>) -> Registry {
+        self.loaded = Some(find);
+        self
+    }
+
     /// All policies, in the order of the list; added ones come last.
     pub fn entries(&self) -> impl Iterator<Item = &'static Entry> + use<'_> {
         let replaced = |e: &&'static Entry| self.added.iter().all(|a| a.profile.name != e.profile.name);
@@ -54,7 +70,10 @@ impl Registry {
     #[must_use]
     pub fn entry(&self, plain: &str) -> Option<&'static Entry> {
         let found = |entries: &[&'static Entry]| entries.iter().copied().find(|e| e.profile.name == plain);
-        found(&self.added).or_else(|| found(self.listed))
+        let known = found(&self.added).or_else(|| found(self.listed));
+        #[cfg(feature = "remote")]
+        let known = known.or_else(|| self.loaded.and_then(|find| find(plain)));
+        known
     }
 
     /// Looks up a name such as `edf`, `g-edf` or `p-rm`. Settings are not part of it. O(policies).

@@ -390,6 +390,9 @@ pub(crate) struct State {
     pub(crate) recording: bool,
     /// The run is at its end: nothing is released any more.
     pub(crate) closing: bool,
+    /// The acts of the policy since it was last asked, where this state only mirrors that of another engine.
+    #[cfg(feature = "mirror")]
+    pub(crate) acts: Option<Vec<super::act::Act>>,
 }
 
 pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {

@@ -139,7 +139,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 (true, _) => None,
                 (false, n) => Some(domains[n as usize % domains.len()].clone()),
             };
-            Command::Policy { domain, to: spec(draw.of(&policies)) }
+            Command::Policy { domain, to: spec(draw.of(&policies)), fallback: None }
         }
         5 => Command::Remove { task, end: (draw.up_to(4) == 0).then_some(Span::from_ms(20)) },
         6 => Command::Add(task),

@@ -58,7 +58,8 @@ impl CpuBinder for V1 {
     fn open(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
         let (number, block) = (partition.0, partition.0 as usize / SIBLINGS);
         if self.tree.is_named() || block == 0 {
-            return control::open_below(&self.tree.dir, self.tree.partition_file(partition, "cpuset.cpus")?.c_str()?).map(Some);
+            return control::open_below(&self.tree.dir, self.tree.partition_file(partition, "cpuset.cpus")?.c_str()?)
+                .map(Some);
         }
         let path = Text::<64>::format(format_args!("b{block}/p{number}/cpuset.cpus"))?;
         control::open_below(&self.tree.dir, path.c_str()?).map(Some)

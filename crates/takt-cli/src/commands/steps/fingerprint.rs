@@ -162,7 +162,8 @@ fn span(span: Span) -> Value {
     duration_text(span).into()
 }
 
-fn policy(spec: &PolicySpec) -> Map<String, Value> {
+/// The values of a policy.
+pub(crate) fn policy(spec: &PolicySpec) -> Map<String, Value> {
     let text = policy_text(spec);
     let (name, settings) = text.split_once(':').unwrap_or((&text, ""));
     let settings = settings.split(',').filter_map(|s| s.split_once('=')).map(|(k, v)| (k.to_owned(), v.into()));
@@ -172,6 +173,9 @@ fn policy(spec: &PolicySpec) -> Map<String, Value> {
     all.insert("scope".into(), spec.scope.name().into());
     all.insert("placement".into(), placement.into());
     all.insert("settings".into(), Value::Object(settings.collect()));
+    if let Some(module) = crate::modules::module(spec) {
+        all.insert("module".into(), format!("SHA-256 {}", module.sha256()).into());
+    }
     all
 }
 

@@ -1,0 +1,268 @@
+//! Modules of policies: those of Takt's own policies schedule as these do, and bad ones are refused or replaced.
+
+mod common;
+
+use common::{ByHand, INPUT, OUTPUT, of_registry, on, rows};
+use std::path::Path;
+use takt_conformance::Suite;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, Domain, PolicySpec, Scope, System, Task, TaskId};
+use takt_core::policy::{Entry, Registry};
+use takt_core::record::{Record, RecordKind};
+use takt_core::registry::REGISTRY;
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+use takt_wasm::{Fault, LoadError, Loaded, load_bytes};
+
+fn registry() -> Registry {
+    Registry::standard().with(&edzl::ENTRY).with_loaded(takt_wasm::entry)
+}
+
+fn loaded(bytes: &[u8]) -> &'static Loaded {
+    load_bytes(Path::new("test.wasm"), bytes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The module agrees with the policy in each of its forms.
+fn agrees(entry: &'static Entry, module: &'static Loaded) {
+    let suite = Suite::new(registry());
+    for &scope in entry.profile.scopes {
+        let form = PolicySpec::new(&entry.profile, scope);
+        suite.agrees(form, &module.entry().profile).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(module.failed(), None, "{}", entry.profile.name);
+    }
+}
+
+#[test]
+fn edzl_as_a_module_schedules_as_edzl() {
+    let Some(path) = common::edzl() else { return };
+    let module = takt_wasm::load(path).expect("a module");
+    assert!(module.entry().profile.name.starts_with("edzl@"), "{}", module.entry().profile.name);
+    assert_eq!(module.sha256().len(), 64);
+    agrees(&edzl::ENTRY, module);
+}
+
+#[test]
+fn every_policy_of_jobs_schedules_as_a_module_as_it_does_itself() {
+    let of_jobs = REGISTRY.iter().enumerate().filter(|(_, entry)| !entry.profile.scopes.contains(&Scope::Table));
+    for (number, entry) in of_jobs {
+        let Some(bytes) = of_registry(number) else { return };
+        let module = loaded(&bytes);
+        let name = module.entry().profile.name;
+        assert_eq!(name.split_once('@').map(|(plain, _)| plain), Some(entry.profile.name));
+        agrees(entry, module);
+    }
+}
+
+#[test]
+fn policies_of_tables_and_domains_are_no_modules() {
+    let Some(bytes) = of_registry(0) else { return };
+    assert!(matches!(load_bytes(Path::new("windows.wasm"), &bytes), Err(LoadError::Profile(_))));
+}
+
+fn task(period: i64, runtime: i64) -> Task {
+    Task {
+        arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(period) },
+        deadline: Some(Span::from_ms(period)),
+        runtime: Some(Span::from_ms(runtime)),
+        ..Task::default()
+    }
+}
+
+/// Two domains of one CPU, and three tasks: the last one belongs to the other domain.
+fn divided(policy: PolicySpec) -> System {
+    let fifo = PolicySpec::from_name("fifo").expect("a policy");
+    let domain = |cpu, tasks: &[u32], policy| Domain {
+        cpus: CpuSet::single(cpu),
+        band: 0,
+        tasks: tasks.iter().map(|task| TaskId(*task)).collect(),
+        policy,
+    };
+    let domains = vec![domain(0, &[0, 1], policy), domain(1, &[2], fifo)];
+    let tasks = vec![task(10, 3), task(20, 7), task(15, 5)];
+    let all = PolicySpec::from_name("domains").expect("a policy");
+    System { tasks, domains, alternatives: vec![fifo], ..System::new(CpuSet::first(2), all) }
+}
+
+fn simulated(system: System) -> Vec<Record> {
+    let mut engine = Engine::with_registry(system, registry()).unwrap_or_else(|error| panic!("{error}"));
+    let mut records: Vec<Record> = Vec::new();
+    takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(200), &mut records, |_| ());
+    records
+}
+
+fn without_switches(records: &[Record]) -> Vec<Record> {
+    records.iter().copied().filter(|record| !matches!(record.kind, RecordKind::Switch { .. })).collect()
+}
+
+/// Reads the instant of the question.
+fn now() -> String {
+    format!("(i64.load (i32.const {}))", INPUT + 4 * 8)
+}
+
+/// Writes a word that is computed into the output.
+fn store(index: i32, word: &str) -> String {
+    format!("(i64.store (i32.const {}) {word})", OUTPUT + 8 * index)
+}
+
+/// Whether a module that fails has this fault.
+type Expected = fn(Fault) -> bool;
+
+/// The modules that fail, and why.
+fn bad() -> Vec<(ByHand, Expected)> {
+    const RELEASE: i64 = 2;
+    const DECIDE: i64 = 1;
+    const START: i64 = 0;
+    let run = |task: i64, cpu: i64| [0, task, cpu, 0, 0];
+    let bad = |name, kind, answer: &str| ByHand::new(name, &on(kind, answer));
+    let endless = "(loop $l (result i32) (br $l))";
+    let grow = "(loop $l (result i32) (drop (memory.grow (i32.const 1))) (br $l))";
+    let need = "(if (i32.eq (memory.grow (i32.const 1)) (i32.const -1)) (then (unreachable))) (i32.const 0)";
+    let deep = ByHand {
+        more: "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))".into(),
+        ..bad("deep", DECIDE, "(call $deep)")
+    };
+    // A timer at the present instant, when it starts and whenever it goes off.
+    let again =
+        format!("{} {} {} (i32.const 1)", store(0, "(i64.const 4)"), store(1, "(i64.const 0)"), store(2, &now()));
+    vec![
+        (bad("loop-at-start", START, endless), |fault| fault == Fault::Fuel),
+        (bad("loop-at-event", RELEASE, endless), |fault| fault == Fault::Fuel),
+        (bad("loop-at-decision", DECIDE, endless), |fault| fault == Fault::Fuel),
+        (bad("grow", DECIDE, grow), |fault| matches!(fault, Fault::Fuel | Fault::Memory)),
+        (bad("need", DECIDE, need), |fault| matches!(fault, Fault::Trap(_) | Fault::Memory)),
+        (bad("trap", DECIDE, "(unreachable)"), |fault| matches!(fault, Fault::Trap(_))),
+        (bad("divide", RELEASE, "(i32.div_u (i32.const 1) (i32.const 0))"), |fault| matches!(fault, Fault::Trap(_))),
+        (bad("beyond", DECIDE, "(i32.load (i32.const 0x7fffffff))"), |fault| matches!(fault, Fault::Trap(_))),
+        (deep, |fault| matches!(fault, Fault::Trap(_))),
+        (bad("negative", DECIDE, "(i32.const -1)"), |fault| fault == Fault::Row),
+        (bad("many", DECIDE, "(i32.const 30000)"), |fault| fault == Fault::TooMuch),
+        (bad("garbage", DECIDE, &rows(&[[77, 0, 0, 0, 0]])), |fault| fault == Fault::Row),
+        (bad("border", DECIDE, &rows(&[[-1, 0, 0, 0, 0]])), |fault| fault == Fault::Row),
+        (bad("decides-early", RELEASE, &rows(&[run(0, 0)])), |fault| fault == Fault::Row),
+        (bad("unknown-task", DECIDE, &rows(&[run(99, 0)])), |fault| fault == Fault::ForeignTask(TaskId(99))),
+        (bad("foreign-task", DECIDE, &rows(&[run(2, 0)])), |fault| fault == Fault::ForeignTask(TaskId(2))),
+        (bad("twice", DECIDE, &rows(&[run(0, 0), run(0, 0)])), |fault| fault == Fault::TwiceTask(TaskId(0))),
+        (bad("one-cpu", DECIDE, &rows(&[run(0, 0), run(1, 0)])), |fault| fault == Fault::TwiceCpu),
+        (bad("foreign-cpu", DECIDE, &rows(&[run(0, 1)])), |fault| fault == Fault::NotLent(TaskId(0))),
+        (bad("no-cpu", DECIDE, &rows(&[run(0, 9)])), |fault| fault == Fault::NotLent(TaskId(0))),
+        (bad("always-first", DECIDE, &rows(&[run(0, 0)])), |fault| fault == Fault::NotReady(TaskId(0))),
+        (bad("ends-in-decision", DECIDE, &rows(&[[8, 0, 0, 0, 0]])), |fault| fault == Fault::Moment),
+        (bad("ends-another", RELEASE, &rows(&[[8, 2, 0, 0, 0]])), |fault| fault == Fault::ForeignTask(TaskId(2))),
+        (bad("grants-another", RELEASE, &rows(&[[6, 2, 5, 1, 0]])), |fault| fault == Fault::ForeignTask(TaskId(2))),
+        (bad("grants-early", START, &rows(&[[6, 0, 5, 1, 0]])), |fault| fault == Fault::NoJob(TaskId(0))),
+        (bad("ranks-another", DECIDE, &rows(&[[9, 2, 5, 0, 0]])), |fault| fault == Fault::ForeignTask(TaskId(2))),
+        (bad("foreign-timer", START, &rows(&[[4, 5, 100, 0, 0]])), |fault| fault == Fault::Timer(5)),
+        (bad("far-timer", START, &rows(&[[4, 0, i64::MAX - 1, 0, 0]])), |fault| fault == Fault::Amount),
+        (bad("huge-budget", RELEASE, &rows(&[[6, 0, i64::MAX, 1, 0]])), |fault| {
+            fault == Fault::NoJob(TaskId(0)) || fault == Fault::Amount
+        }),
+        (bad("reminds", DECIDE, &rows(&[[10, 0, 0, 0, 0]])), |fault| fault == Fault::Moment),
+        (ByHand::new("timer-for-ever", &again), |fault| fault == Fault::Livelock),
+    ]
+}
+
+/// Each module is replaced by FIFO in the instant in which it fails, and the schedule from then on is that of FIFO. The other domain does not notice.
+#[test]
+fn bad_modules_are_replaced_in_the_instant() {
+    let fifo = PolicySpec::from_name("fifo").expect("a policy");
+    let by_fifo = simulated(divided(fifo));
+    for (bad, why) in bad() {
+        let (name, bytes) = (bad.name, bad.bytes());
+        let module = loaded(&bytes);
+        let records = simulated(divided(PolicySpec::new(&module.entry().profile, Scope::Uniprocessor)));
+        let failed = module.failed().unwrap_or_else(|| panic!("{name} does not fail"));
+        assert!(why(failed.fault), "{name}: {:?}", failed.fault);
+        let switches: Vec<&Record> =
+            records.iter().filter(|record| matches!(record.kind, RecordKind::Switch { .. })).collect();
+        let [Record { at, kind: RecordKind::Switch { domain: Some(0), to: 0 } }] = *switches else {
+            panic!("{name}: {switches:?}")
+        };
+        assert_eq!(*at, failed.at, "{name}");
+        let ended = |records: &[Record]| {
+            let ends = |record: &&Record| matches!(record.kind, RecordKind::Finish { .. });
+            records.iter().filter(ends).count()
+        };
+        if failed.at.ns() == 0 {
+            assert_eq!(without_switches(&records), by_fifo, "{name}");
+        }
+        assert_eq!(ended(&records), ended(&by_fifo), "{name}: all jobs are served");
+        let other = |records: &[Record]| {
+            let of = |record: &&Record| format!("{:?}", record.kind).contains("TaskId(2)");
+            records.iter().filter(of).copied().collect::<Vec<_>>()
+        };
+        assert_eq!(other(&records), other(&by_fifo), "{name}: the other domain");
+    }
+}
+
+/// A module that leaves all CPUs idle, and fails after 50 ms: FIFO serves the jobs that wait by then.
+#[test]
+fn a_module_that_fails_in_the_middle_loses_no_job() {
+    let late = format!("(i64.ge_s {} (i64.const 50000000))", now());
+    let idle = format!("(if (result i32) {late} (then (unreachable)) (else (i32.const 0)))");
+    let module = loaded(&ByHand::new("idle", &idle).bytes());
+    let records = simulated(divided(PolicySpec::new(&module.entry().profile, Scope::Uniprocessor)));
+    let at = module.failed().expect("it fails").at;
+    let of_domain = |task: TaskId| task.0 < 2;
+    let started = |record: &&Record| matches!(record.kind, RecordKind::Start { task, .. } if of_domain(task));
+    assert_eq!(at.ns(), 50_000_000);
+    assert_eq!(
+        records.iter().find(started).map(|record| record.at),
+        Some(at),
+        "the fallback decides in the same instant"
+    );
+    let count = |what: fn(&RecordKind) -> Option<TaskId>| {
+        records.iter().filter_map(|record| what(&record.kind)).filter(|task| of_domain(*task)).count()
+    };
+    let released = count(|kind| if let RecordKind::Release { task, .. } = kind { Some(*task) } else { None });
+    let ended = count(|kind| if let RecordKind::Finish { task, .. } = kind { Some(*task) } else { None });
+    assert_eq!((released, ended), (30, 30), "the backlog is served by the end");
+}
+
+#[test]
+fn the_setting_names_the_fallback() {
+    let module = loaded(&ByHand::new("falls-to-edf", "(unreachable)").bytes());
+    let profile = &module.entry().profile;
+    let index = profile.settings.iter().position(|setting| setting.name == "fallback").expect("a setting");
+    let takt_core::model::Kind::Choice(names) = profile.settings[index].kind else { panic!("words") };
+    let mut spec = PolicySpec::new(profile, Scope::Uniprocessor);
+    spec.values.set(index, names.iter().position(|name| *name == "edf").map(|index| index as i64));
+    assert_eq!(takt_wasm::fallback(&spec), PolicySpec::from_name("edf").expect("a policy"));
+    let edf = simulated(divided(PolicySpec::from_name("edf").expect("a policy")));
+    assert_eq!(without_switches(&simulated(divided(spec))), edf);
+    assert!(names.contains(&"fifo") && !names.contains(&"dasa"), "{names:?}");
+}
+
+/// The page shows the command with which these tests build the module.
+#[test]
+fn the_page_has_the_command_of_these_tests() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/writing-policies.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let command = format!("cargo build {} -p edzl-wasm", common::BUILD.join(" "));
+    assert!(page.lines().any(|line| line == command), "{command}");
+}
+
+#[test]
+fn files_that_are_no_modules_are_refused() {
+    let good = || ByHand::new("refused", "(i32.const 0)");
+    let refused = |bytes: &[u8]| match load_bytes(Path::new("bad.wasm"), bytes) {
+        Ok(_) => panic!("it was loaded"),
+        Err(error) => error,
+    };
+    assert!(matches!(refused(b"\x7fELF"), LoadError::NotWasm(_)));
+    assert!(matches!(refused(b"\0asm\x01\0\0"), LoadError::NotWasm(_)));
+    assert!(matches!(refused(&ByHand { abi: 7, ..good() }.bytes()), LoadError::Version(7)));
+    for name in ["takt_abi", "takt_profile", "takt_reserve", "takt_build", "takt_ask", "takt_admits", "takt_home"] {
+        let error = refused(&ByHand { without: name, ..good() }.bytes());
+        assert!(matches!(error, LoadError::Lacks(lacks) if lacks == name), "{name}: {error}");
+    }
+    let imports = wat::parse_str("(module (import \"env\" \"clock\" (func)))").expect("a module");
+    assert!(matches!(refused(&imports), LoadError::Imports(what) if what == "env.clock"));
+    let endless = ByHand { more: "(start $s) (func $s (loop $l (br $l)))".into(), ..good() };
+    assert!(matches!(refused(&endless.bytes()), LoadError::Fails(Fault::Fuel)));
+    let huge = wat::parse_str("(module (memory (export \"memory\") 20000))").expect("a module");
+    assert!(matches!(refused(&huge), LoadError::NotWasm(_) | LoadError::Fails(_)));
+    let name = ByHand { name: "no name", ..good() };
+    assert!(matches!(refused(&name.bytes()), LoadError::Profile(_)));
+    assert!(matches!(takt_wasm::load(Path::new("absent.wasm")), Err(LoadError::Unreadable(_))));
+}
