@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 15] = [
+const NOT_RUN: [(&str, &str); 16] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),

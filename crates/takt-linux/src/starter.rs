@@ -2,7 +2,7 @@
 //!
 //! A fork copies the page tables, mappings and descriptors of its caller. In a large run these grow with every process, so the time of
 //! the start would grow with the square of their number. After the start it would have the memory of the scheduler thread shared with
-//! the child, and each first write there would be a page fault. This process has neither: it is the program anew, with one descriptor. Its
+//! the child, and each first write there would be a page fault. This process has neither: it is a new instance of the program with one descriptor. Its
 //! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them.
 
 use crate::identity::{Identity, Limit};
@@ -116,7 +116,7 @@ pub fn serve() -> ! {
     process::exit(0)
 }
 
-/// What a starter is asked for. Numbers are 64 bits wide, in the byte order of the machine; absent is the largest.
+/// A request to a starter. Numbers are 64 bits wide, in the byte order of the machine; absent is the largest.
 struct Request {
     text: Vec<u8>,
     descriptors: Vec<OwnedFd>,
@@ -266,7 +266,7 @@ fn resource(number: u64) -> Option<Resource> {
     Limit::RESOURCES.iter().map(|(_, resource)| *resource).find(|resource| *resource as u64 == number)
 }
 
-/// What is left to be read of a request.
+/// The unread rest of a request.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

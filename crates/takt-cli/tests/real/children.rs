@@ -414,9 +414,9 @@ fn an_idle_table_and_a_pipe_without_a_reader() {
     });
 }
 
-/// Who starts the processes is killed: it is no part of the schedule, and those to come are started all the same.
+/// The starter is killed: it is no part of the schedule, and later processes are started all the same.
 #[test]
-fn a_run_goes_on_without_the_process_that_starts_others() {
+fn a_run_survives_the_end_of_its_starter() {
     for mechanism in mechanisms() {
         let room = Room::with(
             "policy: edf\ncpus: 0\ntasks:\n\

@@ -422,7 +422,7 @@ fn a_mirror_takes_no_step_after_a_lost_one() {
         let (control, handle) = Control::new(engine(system.clone()), Vec::new(), false).expect("a descriptor");
         let answers = Arc::new(Mutex::new((0, Vec::new())));
         let at = |ms: i64, command: Command| (Time::ZERO + Span::from_ms(ms), command);
-        let list = [at(150, Command::Status), at(160, Command::Remove("a".to_owned()))];
+        let list = [at(150, Command::Status), at(160, Command::Remove { task: "a".to_owned(), end: None })];
         let orders = Commands { control, handle, list: list.into(), answers: answers.clone() };
         let mut machine = Machine::new(plan.clone(), Faults::none());
         machine.world().ring = ring;
