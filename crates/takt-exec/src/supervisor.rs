@@ -46,6 +46,8 @@ const CLOSING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(3);
 
 /// Runs the processes of a plan under an engine, to the end. Whatever happens, when this returns no process of the run is left and no group.
+/// The running program is started again beside it, as its watcher and its starter: so it has to call [`watcher::watch`] and
+/// [`serve`](takt_linux::starter::serve) for their subcommands.
 ///
 /// # Errors
 /// See [`Error`]. Nothing is left running then either.

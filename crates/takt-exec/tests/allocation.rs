@@ -1,6 +1,6 @@
 //! The scheduler thread allocates nothing between its start and the end of the run.
 //!
-//! This program is its own watcher and its own load, so it has no test harness: `allocation __watch …` and
+//! This program is its own watcher, starter and load, so it has no test harness: `allocation __watch …`, `allocation __start …` and
 //! `allocation __load …`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,7 +11,7 @@ use takt_core::time::Span;
 use takt_exec::{Dispatch, Ended, Hooks, Observer, Plan, Process, Reaction, Report, SchedulerClass};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::protocol::Client;
-use takt_linux::{Choice, JobEnd, Mechanism, RunId, Signal, timer, watcher};
+use takt_linux::{Choice, JobEnd, Mechanism, RunId, Signal, starter, timer, watcher};
 use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
 use takt_workload::{Observed, Options, Source, Spawn};
@@ -71,6 +71,7 @@ fn main() {
         [watcher::SUBCOMMAND, pid, run, mode] => {
             watcher::watch(pid.parse().unwrap(), &run.parse().unwrap(), mode.parse().unwrap())
         }
+        [starter::SUBCOMMAND, _] => starter::serve(),
         ["__load", us] => load(Span::from_us(us.parse().unwrap())),
         ["__unmodified", us, end] => unmodified(Span::from_us(us.parse().unwrap()), end == "yield"),
         _ => {}
