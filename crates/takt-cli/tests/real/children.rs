@@ -417,38 +417,40 @@ fn an_idle_table_and_a_pipe_without_a_reader() {
 /// The starter is killed: it is no part of the schedule, and later processes are started all the same.
 #[test]
 fn a_run_survives_the_end_of_its_starter() {
-    for mechanism in mechanisms() {
-        let room = Room::with(
-            "policy: edf\ncpus: 0\ntasks:\n\
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(
+                "policy: edf\ncpus: 0\ntasks:\n\
              - {name: once, period: 20ms, runtime: 4ms, init: yes, on_exit: restart, cmd: exec takt burn --runtime 1ms --jobs 14}\n\
              - {name: ever, period: 10ms, runtime: 2ms, init: yes, cmd: exec takt burn --runtime 1ms}\n",
-        );
-        attempts(3, || {
-            let running = room.start(&[
-                "run",
-                "w.yaml",
-                "--duration",
-                "1200ms",
-                "--json",
-                "--trace",
-                "t.jsonl",
-                "--mechanism",
-                mechanism,
-            ]);
-            until("the schedule runs", || room.text("t.jsonl").lines().count() > 10);
-            // A process that it has just started has its name, too, until the first thaw.
-            let starter = starters(running.pid()).into_iter().min().expect("a process");
-            kill(starter, Signal::KILL);
-            until("it is gone", || matches!(state(starter), 'X' | 'Z'));
-            let run = running.wait().json();
-            let _ = fs::remove_file(room.path("t.jsonl"));
-            let [once, ever] = [0, 1].map(|task| &run["tasks"][task]);
-            let count = |task: &serde_json::Value, key: &str| task[key].as_u64().expect("a count");
-            // The first process ends after 280 ms, when the starter is gone.
-            ensure((3..=4).contains(&count(once, "restarts")), || format!("{mechanism}: {run}"))?;
-            ensure(count(ever, "met") + 1 >= count(ever, "released") && count(ever, "met") >= 110, || {
-                format!("{mechanism}: {run}")
-            })
-        });
-    }
+            );
+            attempts(3, || {
+                let running = room.start(&[
+                    "run",
+                    "w.yaml",
+                    "--duration",
+                    "1200ms",
+                    "--json",
+                    "--trace",
+                    "t.jsonl",
+                    "--mechanism",
+                    mechanism,
+                ]);
+                until("the schedule runs", || room.text("t.jsonl").lines().count() > 10);
+                // A process that it has just started has its name, too, until the first thaw.
+                let starter = starters(running.pid()).into_iter().min().expect("a process");
+                kill(starter, Signal::KILL);
+                until("it is gone", || matches!(state(starter), 'X' | 'Z'));
+                let run = running.wait().json();
+                let _ = fs::remove_file(room.path("t.jsonl"));
+                let [once, ever] = [0, 1].map(|task| &run["tasks"][task]);
+                let count = |task: &serde_json::Value, key: &str| task[key].as_u64().expect("a count");
+                // The first process ends after 280 ms, when the starter is gone.
+                ensure((3..=4).contains(&count(once, "restarts")), || format!("{mechanism}: {run}"))?;
+                ensure(count(ever, "met") + 1 >= count(ever, "released") && count(ever, "met") >= 110, || {
+                    format!("{mechanism}: {run}")
+                })
+            });
+        }
+    });
 }
