@@ -52,7 +52,7 @@ pub(crate) fn loaded() -> MutexGuard<'static, Vec<&'static Loaded>> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The policy of this plain name, if its module was loaded ([`Registry::with_loaded`]).
+/// The policy of this plain name, if its module was loaded ([`with_loaded`](takt_core::policy::Registry::with_loaded)).
 #[must_use]
 pub fn entry(plain: &str) -> Option<&'static Entry> {
     find(plain).map(Loaded::entry)
