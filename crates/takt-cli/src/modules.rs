@@ -1,4 +1,4 @@
-//! Policies as WebAssembly modules: how the command line names them, and what is said of those that failed.
+//! Policies as WebAssembly modules: how the command line names them, and the messages about failed ones.
 
 use crate::failure::Failure;
 use std::fmt;

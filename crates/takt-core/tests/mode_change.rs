@@ -238,7 +238,7 @@ fn a_run_does_not_end_before_its_last_step() {
     engine.close(Time::from_ns(4), &[], &mut ());
 }
 
-/// A policy that was built while a mode change waits is built for other terms than those that hold after the end of the job. A driver that installs
+/// A policy that was built while a mode change waits is built for other terms than the ones after the end of the job. A driver that installs
 /// policies compares the counts.
 #[test]
 fn a_mode_change_counts_again_when_it_holds() {

@@ -58,7 +58,7 @@ pub struct Plan {
     pub output_to_stderr: bool,
     /// The service manager that started this process, which learns when the schedule begins and ends and that the scheduler lives.
     pub manager: Option<Arc<ServiceManager>>,
-    /// Names of the groups of the run, in place of those that name the run.
+    /// Names of the groups of the run, in place of names with the number of the run.
     pub names: Option<Names>,
     /// Whether a slice has those of its CPUs that are there, and without any the lowest one. Otherwise a missing CPU is an error. For window
     /// tables.

@@ -31,7 +31,7 @@ pub enum Class {
     },
 }
 
-/// The CPUs that stand for these on a machine with the CPUs `present`: those that it has, and without any its lowest one.
+/// The CPUs that stand for these on a machine with the CPUs `present`: the common ones, and without any its lowest one.
 #[must_use]
 pub fn remapped(cpus: &CpuSet, present: &CpuSet) -> CpuSet {
     let there = cpus.intersection(present);

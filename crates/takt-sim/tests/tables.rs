@@ -111,7 +111,7 @@ fn the_last_table_before_the_border_takes_over() {
     assert_eq!(told, "0 0/0, 0 a, 10 1/0, 10 b, 30 =1, 30 0/1, 30 b, 37 0/2, 37 b");
 }
 
-/// A best-effort process that is cut off by the border continues with its remaining budget, and one that has no slice any more waits.
+/// A best-effort process that is cut off by the border continues with its remaining budget, and one without a further slice waits.
 #[test]
 fn a_best_effort_process_continues_in_the_new_table() {
     let first = table(vec![window(4, None, Some(1))], [4, 6]);

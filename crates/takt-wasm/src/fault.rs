@@ -33,7 +33,7 @@ pub enum LoadError {
     Fails(Fault),
 }
 
-/// Why a module does not schedule any more.
+/// Why a module no longer schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each has its text")]
 pub enum Fault {

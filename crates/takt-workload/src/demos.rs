@@ -253,7 +253,7 @@ fn processes(node: &Node, inside: Inside) -> String {
     }
 }
 
-/// The lines of a process, one of so many: its keys in the order of the file, then those that it lacks.
+/// The lines of a process, one of so many: its keys in the order of the file, then the missing ones.
 fn process<'n>(keys: impl Iterator<Item = (&'n str, &'n str)>, inside: Inside, number: usize) -> String {
     let mut fields: Vec<(&str, String)> = Vec::new();
     for (key, value) in keys.filter(|(key, _)| PROCESS_KEYS.contains(key)) {

@@ -72,7 +72,7 @@ fn a_process_has_exactly_the_settings_of_its_workload() {
     });
 }
 
-/// `khugepaged` would hold a lock that the scheduler needs. The programs keep the setting of their user, also those that start during the schedule.
+/// `khugepaged` would hold a lock that the scheduler needs. The programs keep the setting of their user, also programs that start during the schedule.
 #[test]
 fn only_takt_itself_is_without_huge_pages() {
     let text = "policy: edf\ncpus: 0\ntasks: [{name: a, period: 50ms, runtime: 20ms, spawn: per-job, output: seen, \

@@ -1,4 +1,4 @@
-//! Modules for tests: those that `cargo` builds, and those that are written by hand.
+//! Modules for tests: built by `cargo`, and written by hand.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
