@@ -470,8 +470,12 @@ impl Scheduler for Kernel {
         self.costs.entries += 1;
         self.inputs.clear();
         self.account(now);
-        if self.end.is_some_and(|end| end <= now) {
-            self.close(self.end.unwrap_or(now));
+        if let Some(end) = self.end.filter(|end| *end <= now) {
+            // A job that ends with the run is completed.
+            if let (Some(Call::Complete), Some(task)) = (call, self.current.filter(|_| end == now)) {
+                let _ = self.complete(task);
+            }
+            self.close(end);
         }
         let measured = self.inputs.len();
         let overflow = self.current.filter(|task| fault.is_none() && port::overflowed(task.index()));

@@ -177,7 +177,8 @@ pub fn burn(nanoseconds: u64) {
         let passed = rest.min(next.saturating_sub(state.ticks));
         state.ticks += passed;
         rest -= passed;
-        let due = next <= state.ticks;
+        // A thread that is done in the very instant of an interrupt comes first.
+        let due = next <= state.ticks && rest > 0;
         drop(state);
         if due {
             interrupt(context);
