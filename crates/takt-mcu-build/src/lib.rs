@@ -102,8 +102,8 @@ impl Builder {
         Ok((source, table))
     }
 
-    /// Writes what the programs of the tasks do in a simulation as `takt_steps.rs`, for a program that does the same: `STEPS` of each task, the
-    /// tasks that events release as `EVENTS`, and the shortest time between these as `EVENT_PERIOD`.
+    /// Writes the steps of the tasks' simulated programs as `takt_steps.rs`, for a program that does the same. `STEPS` has those of each
+    /// task as values of `Do`, `EVENTS` the tasks that events release, and `EVENT_PERIOD` the shortest time between events.
     ///
     /// # Errors
     /// Those of [`Builder::table`]; or the file cannot be written.

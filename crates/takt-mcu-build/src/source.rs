@@ -3,6 +3,7 @@
 use crate::table::Table;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use takt_core::model::Step::Run as Execute;
 use takt_core::model::{Step, Task};
 use takt_core::time::Span;
 use takt_workload::Workload;
@@ -51,15 +52,15 @@ pub fn source(table: &Table, name: &str) -> String {
 pub(crate) fn steps(workload: &Workload) -> String {
     let span = |span: Span| format!("Span::from_ns({})", span.ns());
     let step = |step: &Step| match *step {
-        Step::Run(length) => format!("Step::Run({})", span(length)),
-        Step::Sleep(length) => format!("Step::Sleep({})", span(length)),
-        Step::Lock(r) => format!("Step::Lock(::takt_mcu::core::model::ResourceId({}))", r.0),
-        Step::Unlock(r) => format!("Step::Unlock(::takt_mcu::core::model::ResourceId({}))", r.0),
+        Execute(length) => format!("Do::Burn({})", length.ns()),
+        Step::Sleep(length) => format!("Do::Sleep({})", span(length)),
+        Step::Lock(r) => format!("Do::Lock({})", r.0),
+        Step::Unlock(r) => format!("Do::Unlock({})", r.0),
         // Terms of jobs do not change here, and each program is one job.
-        Step::Yield | Step::Call(_) | Step::WaitPeriod => "Step::Yield".to_owned(),
+        Step::Yield | Step::Call(_) | Step::WaitPeriod => "Do::Yield".to_owned(),
     };
     let of = |task: &Task| match (task.program.steps.as_slice(), task.runtime) {
-        ([], Some(runtime)) => format!("&[Step::Run({})]", span(runtime)),
+        ([], Some(runtime)) => format!("&[Do::Burn({})]", runtime.ns()),
         (steps, _) => format!("&[{}]", steps.iter().map(step).collect::<Vec<_>>().join(", ")),
     };
     let tasks = &workload.system.tasks;
@@ -68,7 +69,7 @@ pub(crate) fn steps(workload: &Workload) -> String {
     let events: Vec<String> = events.map(|task| task.to_string()).collect();
     let period = workload.scenario.events.iter().filter_map(|(_, arrival)| arrival.period()).min().unwrap_or(Span::ZERO);
     format!(
-        "const STEPS: [&[Step]; {}] = [{}];\nconst EVENTS: &[u32] = &[{}];\nconst EVENT_PERIOD: Span = {};\n",
+        "const STEPS: [&[Do]; {}] = [{}];\nconst EVENTS: &[u32] = &[{}];\nconst EVENT_PERIOD: Span = {};\n",
         tasks.len(),
         all.join(", "),
         events.join(", "),

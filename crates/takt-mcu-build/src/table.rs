@@ -2,7 +2,8 @@
 
 use crate::policies;
 use takt_analysis::online::{self, Answer};
-use takt_core::model::{Backlog, Completion, OnAbort, Program, Step, System, Task, TaskId};
+use takt_core::model::Step::Run as Execute;
+use takt_core::model::{Backlog, Completion, OnAbort, Program, System, Task, TaskId};
 use takt_core::policy::Entry;
 use takt_core::time::Span;
 use takt_core::wire;
@@ -13,7 +14,7 @@ pub const LEAST_STACK: u32 = 256;
 /// The stack of a task that has no other size.
 pub const DEFAULT_STACK: u32 = 1024;
 
-/// What a build script says about a workload.
+/// The settings of a build script for a workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Bytes of the stacks of tasks by name.
@@ -55,14 +56,14 @@ pub struct Table {
     pub path: String,
     /// The policy.
     pub policy: &'static Entry,
-    /// What is legal but suspicious.
+    /// Faults that are no errors.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// Makes a table of a workload.
 ///
 /// # Errors
-/// What the kernel cannot carry out, each with its place in the file.
+/// The parts that the kernel cannot carry out, each with its place in the file.
 pub fn table(workload: &Workload, settings: &Settings) -> Result<Table, Vec<Diagnostic>> {
     let mut faults = refused(workload);
     faults.extend(settings_of_tasks(workload, settings));
@@ -133,7 +134,7 @@ fn on_board(workload: &Workload) -> System {
             task.completion = Completion::Undeclared;
         }
     }
-    // What is only simulated may be reported, and is not there.
+    // A load and changes of the policy belong to simulations.
     system.load = None;
     system.alternatives.clear();
     system
@@ -158,7 +159,7 @@ fn not_here(workload: &Workload, place: &std::ops::Range<usize>, message: &str, 
     Diagnostic::error(Code::NotSupportedHere, place, message).hint(hint)
 }
 
-/// What the kernel cannot carry out.
+/// The parts that the kernel cannot carry out.
 fn refused(workload: &Workload) -> Vec<Diagnostic> {
     let system = &workload.system;
     let mut faults = Vec::new();
@@ -246,7 +247,7 @@ fn longer(task: &mut Task, by: Span) {
     task.runtime.iter_mut().for_each(|runtime| *runtime = *runtime + by);
     if !task.program.steps.is_empty() {
         let mut steps = task.program.steps.clone();
-        steps.insert(0, Step::Run(by));
+        steps.insert(0, Execute(by));
         task.program = Program::new(steps, task.program.execution.clone());
     }
 }

@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Global {
         take(layout.size(), layout.align())
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // What was given away last can be taken back: a vector that is filled before another one is made.
+        // The allocation that came last can be taken back: a vector that is filled before another one is made.
         critical_section::with(|cs| {
             let used = ARENA.used.borrow(cs);
             if pointer as usize + layout.size() == bottom() + used.get() && !ARENA.frozen.borrow(cs).get() {

@@ -1,4 +1,4 @@
-//! What the kernel needs of a board.
+//! Boards as the kernel sees them.
 
 /// How the kernel stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 use crate::board::{Board, Ending};
 use crate::error::Error;
 use crate::fault::{Cause, Fault};
-use crate::port::{self, Scheduler, free};
-use crate::shared::{self, Call, IDLE, RELEASE, WAKE};
+use crate::port::{self, free};
+use crate::shared::{self, Call, IDLE, RELEASE, Scheduler, WAKE};
 use crate::trace::Tracer;
 use crate::wait::Waiting;
 use alloc::vec;
@@ -16,7 +16,7 @@ use takt_core::time::{Span, Time};
 use takt_core::wire::{Figure, FigureKind, Message};
 use takt_core::work::Work;
 
-/// What a blocked thread waits for.
+/// The reason for which a thread is blocked.
 #[derive(Clone, Copy)]
 struct Wait {
     /// `None`: a wake-up, or an instant alone.
@@ -44,7 +44,7 @@ struct Thread {
     handler: bool,
 }
 
-/// A resource as the kernel knows it: the engine decides who has it.
+/// A resource as the kernel knows it. The engine decides about its holder.
 #[derive(Clone, Copy, Default)]
 struct Lock {
     owner: Option<TaskId>,
@@ -94,7 +94,7 @@ pub(crate) struct Kernel {
     costs: Costs,
 }
 
-/// What is known when the kernel is built.
+/// The parts of which the kernel is built.
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) board: &'static dyn Board,
@@ -331,12 +331,12 @@ impl Kernel {
         let known = self.current.filter(|current| Some(current.0) == task && self.restarts[current.index()]);
         let Some(task) = known else {
             self.tracer.finish(self.board);
-            port::stop(fault)
+            port::shared().stop(fault)
         };
         self.inputs.push(Input::Abort { task });
     }
 
-    /// The thread's job was aborted. What it had is poisoned, and the engine has given it back, unless a handler follows: that has it still.
+    /// The thread's job was aborted. Its locks are poisoned, and the engine has unlocked them, unless a handler follows.
     fn aborted(&mut self, task: TaskId) {
         let described = self.engine.system().tasks[task.index()].handler.is_some();
         let thread = &mut self.threads[task.index()];

@@ -19,5 +19,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         });
     }
     // The kernel has no fault to report, or did not let the thread begin again.
-    port::stop(&fault)
+    shared.stop(&fault)
 }

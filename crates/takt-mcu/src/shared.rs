@@ -1,6 +1,6 @@
-//! What threads, interrupts and the kernel share. All of it is read and written with interrupts masked, for a few instructions.
+//! The state that threads, interrupts and the kernel share. All of it is read and written with interrupts masked, for a few instructions.
 
-use crate::board::Board;
+use crate::board::{Board, Ending};
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::wait::Waiting;
@@ -12,7 +12,7 @@ use takt_core::model::ResourceId;
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 
-/// What the running thread asks of the kernel.
+/// A call of the running thread.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
     /// The job is done.
@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Unlock(ResourceId),
     /// To take one of a count, and to give a lock back in the same instant.
     Wait { on: &'static Waiting, until: Option<Time>, unlock: Option<ResourceId> },
-    /// What the engine takes as it is.
+    /// An input that the engine takes as it is.
     Input(Input),
     /// Counts of a task, by its number.
     Counts(u32),
@@ -37,7 +37,7 @@ pub(crate) enum Call {
 pub(crate) const RELEASE: u8 = 1;
 pub(crate) const WAKE: u8 = 2;
 
-/// What is noted about a task until the kernel runs.
+/// The notes about a task until the kernel runs.
 #[derive(Default)]
 pub(crate) struct Slot {
     /// Which of [`RELEASE`] and [`WAKE`].
@@ -54,6 +54,12 @@ pub(crate) const FIGURES: usize = 16;
 
 /// A thread that runs, or none of the tasks.
 pub(crate) const IDLE: usize = usize::MAX;
+
+/// The kernel, as a port calls it when it was pended.
+pub(crate) trait Scheduler {
+    /// Runs the kernel, with interrupts enabled and never within itself. Returns the thread that runs next; the last one is idle.
+    fn enter(&mut self) -> usize;
+}
 
 /// The program that threads run.
 pub(crate) trait Program: Sync {
@@ -141,17 +147,31 @@ impl Shared {
         self.clock.borrow(cs).set(Clock { last: counter, high: 0, zero: counter.into(), nanoseconds, ticks });
     }
 
-    /// Ticks since time zero, and what they are in time; `None` before the start.
-    pub(crate) fn ticks(&self, cs: CriticalSection<'_>) -> Option<(u64, (u32, u32))> {
-        let board = *self.board.borrow(cs).get()?;
+    /// The present instant; time zero before the start.
+    pub(crate) fn now(&self, cs: CriticalSection<'_>) -> Time {
+        let Some(board) = self.board.borrow(cs).get() else { return Time::ZERO };
         let cell = self.clock.borrow(cs);
         let mut clock = cell.get();
         if clock.ticks == 0 {
-            return None;
+            return Time::ZERO;
         }
         let ticks = clock.read(board.ticks());
         cell.set(clock);
-        Some((ticks, (clock.nanoseconds, clock.ticks)))
+        instant(ticks, (clock.nanoseconds, clock.ticks))
+    }
+
+    /// A fault for which no job can be aborted: it is reported, and the kernel stops.
+    pub(crate) fn stop(&self, fault: &Fault) -> ! {
+        let board = critical_section::with(|cs| self.board.borrow(cs).get().copied());
+        match board {
+            Some(board) => {
+                board.report(format_args!("{fault}"));
+                board.end(Ending::Failed)
+            }
+            None => loop {
+                core::hint::spin_loop();
+            },
+        }
     }
 
     /// Notes something about a task. Returns whether the kernel has to run.
@@ -185,7 +205,7 @@ impl Shared {
         self.noted.borrow(cs).take()
     }
 
-    /// What was noted about a task since the last call.
+    /// The notes about a task since the last call.
     pub(crate) fn take_notes(&self, cs: CriticalSection<'_>, task: usize) -> u8 {
         self.slot(cs, task).map_or(0, |slot| slot.noted.take())
     }

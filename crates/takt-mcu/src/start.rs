@@ -6,7 +6,7 @@ use crate::kernel::{Kernel, Parts};
 use crate::port::{self, free};
 use crate::shared::{self, Slot};
 use crate::table::Table;
-use crate::task::Task;
+use crate::task::{Task, TaskRef};
 use crate::trace::{Ring, Trace, Tracer};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,21 +48,21 @@ impl<const N: usize> Threads<N> {
     /// # Panics
     /// When there is no such task.
     #[must_use]
-    pub const fn handler(mut self, task: crate::TaskRef, handler: Handler) -> Threads<N> {
+    pub const fn handler(mut self, task: TaskRef, handler: Handler) -> Threads<N> {
         self.handlers[task.number() as usize] = Some(handler);
         self
     }
 }
 
-/// What threads look up when they begin.
+/// The functions that threads look up when they begin.
 struct Program {
     threads: Vec<(Main, Option<Handler>)>,
     ring: Option<&'static Ring>,
     board: &'static dyn Board,
 }
 
-/// Starts the kernel: builds the engine from the table, allocates everything, and begins with the first jobs. What is missing, memory or a
-/// handler, is reported before that.
+/// Starts the kernel: builds the engine from the table, allocates everything, and begins with the first jobs. Too little memory
+/// or a missing handler is reported before that.
 pub fn start<const N: usize>(
     board: &'static dyn Board,
     table: &'static Table<N>,
@@ -90,7 +90,7 @@ fn build<const N: usize>(
     });
     let Some(engine) = engine(table, &handlers) else {
         let none = Fault { cause: Cause::Table, task: None, pc: 0, lr: 0, detail: 0, at: Time::ZERO };
-        port::stop(&none)
+        shared.stop(&none)
     };
     let ring = Ring::new(trace);
     let parts = Parts {

@@ -190,7 +190,7 @@ impl TaskRef {
         call(Call::Input(Input::Enter { task: self.id() }))
     }
 
-    /// What was counted of the task's jobs.
+    /// The counts of the task's jobs.
     ///
     /// # Errors
     /// [`Error::InInterrupt`].

@@ -1,4 +1,4 @@
-//! What tasks wait for: a count that is given and taken.
+//! Counts that are given and taken, for which tasks wait.
 
 use core::cell::Cell;
 use critical_section::{CriticalSection, Mutex};
@@ -43,7 +43,7 @@ impl Waiting {
         waiters.set(waiters.get() + 1);
     }
 
-    /// A task does not wait any longer. What was given to a condition variable for it goes with it, if others do not need it.
+    /// A task stops waiting. A notification that was meant for it goes with it, if no other task waits.
     pub(crate) fn leave(&self, cs: CriticalSection<'_>) {
         let waiters = self.waiters.borrow(cs);
         waiters.set(waiters.get().saturating_sub(1));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::Step::Run as Execute;
 use takt_core::model::*;
 use takt_core::policies::{edf, fp, reservation::cbs, rm, rr};
 use takt_core::policy::{Entry, Registry};
@@ -12,7 +13,7 @@ use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::wire::{self, FigureKind, Message, Reader};
-use takt_mcu::host::{self, Machine, Run};
+use takt_mcu::host::{self, Ended, Machine};
 use takt_mcu::sync::{Condvar, Lock, Queue, Semaphore};
 use takt_mcu::{Ending, Error, Main, Table, TaskRef, Threads, Trace};
 
@@ -44,11 +45,11 @@ fn table<const N: usize>(entry: &'static Entry, system: &System, duration: Span)
     Box::leak(Box::new(table))
 }
 
-fn run<const N: usize>(table: &'static Table<N>, machine: Machine, mains: [Main; N]) -> Run {
+fn run<const N: usize>(table: &'static Table<N>, machine: Machine, mains: [Main; N]) -> Ended {
     host::run(machine, || takt_mcu::start(&host::BOARD, table, mains, Trace::ring(1 << 20)))
 }
 
-/// What a stream holds.
+/// The contents of a stream.
 #[derive(Default)]
 struct Decoded {
     steps: Vec<takt_sim::Step>,
@@ -58,7 +59,7 @@ struct Decoded {
     faults: Vec<(Option<u32>, u8)>,
 }
 
-fn decode(run: &Run) -> Decoded {
+fn decode(run: &Ended) -> Decoded {
     let (mut reader, mut base, mut decoded) = (Reader::new(&run.stream), Time::ZERO, Decoded::default());
     while let Some(message) = wire::next_message(&mut reader, &mut base).expect("the stream is sound") {
         match message {
@@ -95,7 +96,7 @@ fn assert_same(own: &[Record], others: &[Record], name: &str) {
     assert!(whole, "{name}: record {same} of {} and {}:\n{}\n{}", own.len(), others.len(), shown(own), shown(others));
 }
 
-/// What each task does in a job, for [`play`].
+/// The steps of each task's jobs, for [`play`].
 struct Scripts(Vec<Vec<Step>>);
 
 /// Does the steps of the task's script, again and again.
@@ -104,7 +105,7 @@ fn play(task: &takt_mcu::Task) -> ! {
     loop {
         for step in &scripts.0[task.reference().number() as usize] {
             match *step {
-                Step::Run(span) => host::burn(span.ns() as u64),
+                Execute(span) => host::burn(span.ns() as u64),
                 Step::Sleep(span) => task.sleep(span).expect("a task may sleep"),
                 Step::Lock(resource) => Lock::new(resource.0).acquire().expect("it is free some day"),
                 Step::Unlock(resource) => Lock::new(resource.0).release().expect("it is held"),
@@ -118,7 +119,7 @@ fn play(task: &takt_mcu::Task) -> ! {
 
 fn scripted(system: &System) -> Machine {
     let script = |task: &Task| match task.program.steps.is_empty() {
-        true => vec![Step::Run(task.runtime.expect("it has one"))],
+        true => vec![Execute(task.runtime.expect("it has one"))],
         false => task.program.steps.clone(),
     };
     let scripts = Scripts(system.tasks.iter().map(script).collect());
@@ -149,12 +150,12 @@ fn locks_and_sleeps_have_the_records_of_the_simulator() {
     let bus = ResourceId(0);
     let locked = |mut task: Task, before: i64, inside: i64| {
         let steps = vec![
-            Step::Run(us(before)),
+            Execute(us(before)),
             Step::Lock(bus),
-            Step::Run(us(inside)),
+            Execute(us(inside)),
             Step::Unlock(bus),
             Step::Sleep(us(400)),
-            Step::Run(us(before)),
+            Execute(us(before)),
         ];
         task.program = Program::doing(steps);
         task
@@ -326,7 +327,7 @@ fn a_panic_ends_the_kernel_or_the_job() {
     assert_replays(&system, &edf::ONE_QUEUE, &decoded);
 }
 
-/// What tasks and interrupts do at random.
+/// The objects on which tasks and interrupts act at random.
 struct Stress {
     semaphore: Semaphore,
     given: AtomicU64,
@@ -520,7 +521,7 @@ fn random_calls_and_interrupts_lose_no_wake_up() {
         let trouble = s.trouble.lock().expect("no one panics").clone();
         prop_assert!(trouble.is_empty(), "{:?}", trouble);
         let loaded = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        // What was given was taken, or is there.
+        // Each semaphore that was given was taken, or is there.
         let (given, taken) = (loaded(&s.given), loaded(&s.taken));
         prop_assert!(taken <= given && taken > 20, "{} given, {} taken", given, taken);
         let mut received = s.received.lock().expect("no one panics").clone();

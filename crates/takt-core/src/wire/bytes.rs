@@ -2,6 +2,9 @@
 
 use alloc::vec::Vec;
 
+/// Version of the form.
+pub const VERSION: u64 = 1;
+
 /// Takes bytes.
 pub trait Output {
     /// Takes one more byte.

@@ -1,10 +1,9 @@
-//! The messages of a stream: what a kernel on another processor says of its run.
+//! The messages of a stream, in which a kernel on another processor reports its run.
 //!
 //! A message is its length in one byte, its bytes, and a check byte. A [`Message::Step`] is followed by its inputs and then by the records
 //! of that step, so that the stream is a trace and a record for a replay at once.
 
-use super::VERSION;
-use super::bytes::{Buffer, Output, Reader};
+use super::bytes::{Buffer, Output, Reader, VERSION};
 use super::events::{get_input, get_record, put_input, put_record};
 use crate::input::Input;
 use crate::record::Record;
@@ -69,7 +68,7 @@ impl FigureKind {
 /// A figure with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Figure {
-    /// What it is about.
+    /// Its kind.
     pub kind: FigureKind,
     /// Which of several.
     pub index: u32,

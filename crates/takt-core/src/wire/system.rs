@@ -1,7 +1,6 @@
-//! Systems as bytes: what an online policy needs of one. The policy itself is not among them; who reads them names it.
+//! Systems as bytes, as far as an online policy needs them. The policy itself is not among them; who reads them names it.
 
-use super::VERSION;
-use super::bytes::{Output, Reader};
+use super::bytes::{Output, Reader, VERSION};
 use crate::cpus::CpuSet;
 use crate::model::{
     Arrival, Backlog, Completion, Fit, Handler, Late, Load, Locking, MAX_SETTINGS, OnAbort, Placement, PolicySpec,

@@ -2,14 +2,14 @@
 //!
 //! Register numbers are those of the ARMv7-M Architecture Reference Manual (ARM DDI 0403), chapter B3.
 
-use super::Scheduler;
 use crate::arena;
 use crate::fault::{Cause, Fault};
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
+use takt_core::time::Time;
 
 const ICSR: *mut u32 = 0xE000_ED04 as *mut u32;
 const PENDSV_SET: u32 = 1 << 28;
@@ -25,7 +25,7 @@ const MPU_RASR: *mut u32 = 0xE000_EDA0 as *mut u32;
 
 /// The smallest region of the MPU, at the lower end of the running thread's stack.
 const GUARD: u32 = 32;
-/// What unused words of stacks hold.
+/// The mark of unused words of stacks.
 const UNUSED: u32 = 0x5754_4B41;
 /// Words that the hardware stacks, and those that PendSV stacks: r4 to r11 and lr.
 const HARDWARE: usize = 8;
@@ -40,7 +40,7 @@ struct Stack {
     top: u32,
 }
 
-/// What only PendSV touches after the start, and before it only the start.
+/// State that only PendSV touches after the start, and before it only the start.
 struct Port {
     stacks: UnsafeCell<Vec<Stack>>,
     scheduler: UnsafeCell<Option<Box<dyn Scheduler>>>,
@@ -300,7 +300,11 @@ unsafe extern "C" fn HardFault(frame: *const u32) -> ! {
     // SAFETY: the words that the hardware stacked.
     let (lr, pc) = unsafe { (frame.add(5).read_volatile(), frame.add(6).read_volatile()) };
     let task = current_task();
-    super::stop(&Fault { cause: Cause::Hard, task, pc, lr, detail: 0, at: super::now() })
+    SHARED.stop(&Fault { cause: Cause::Hard, task, pc, lr, detail: 0, at: now() })
+}
+
+fn now() -> Time {
+    critical_section::with(|cs| SHARED.now(cs))
 }
 
 /// The task that runs; `None` for the idle thread.
@@ -310,7 +314,7 @@ fn current_task() -> Option<u32> {
     (current + 1 < threads).then_some(current as u32)
 }
 
-/// A fault: the kernel is told, and the thread does not continue. Returns the process stack pointer.
+/// A fault: it is noted for the kernel, and the thread does not continue. Returns the process stack pointer.
 extern "C" fn fault(psp: u32, exc_return: u32) -> u32 {
     const FROM_PROCESS_STACK: u32 = 4;
     // Stacking failed, in the memory manager's part or the bus's.
@@ -345,9 +349,9 @@ extern "C" fn fault(psp: u32, exc_return: u32) -> u32 {
         }
     }
     let task = current_task().filter(|_| of_thread);
-    let fault = Fault { cause, task, pc, lr, detail: address, at: super::now() };
+    let fault = Fault { cause, task, pc, lr, detail: address, at: now() };
     if task.is_none() {
-        super::stop(&fault);
+        SHARED.stop(&fault);
     }
     critical_section::with(|cs| SHARED.fault.borrow(cs).set(Some(fault)));
     restart(current, false);

@@ -3,10 +3,9 @@
 //! It is for tests. Code of the kernel takes no time here; [`burn`] lets a thread use CPU time, in which the alarm and interrupts
 //! come. Interrupts come between any two critical sections, too, where the machine says so.
 
-use super::Scheduler;
 use crate::board::{Board, Ending};
 use crate::fault::{Cause, Fault};
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -32,16 +31,16 @@ pub struct Machine {
     pub interrupts: Vec<(u64, Interrupt)>,
     /// Called after each critical section outside of interrupts. It may act as an interrupt does.
     pub between: Option<Interrupt>,
-    /// What tasks find under [`data`].
+    /// The value that tasks find under [`data`].
     pub data: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What a run was.
+/// The outcome of a run.
 #[derive(Debug)]
-pub struct Run {
+pub struct Ended {
     /// The bytes of the trace.
     pub stream: Vec<u8>,
-    /// What was reported for people.
+    /// The texts that were reported for people.
     pub report: String,
     /// How it ended.
     pub ending: Ending,
@@ -113,7 +112,7 @@ impl Context {
 ///
 /// # Panics
 /// When `main` returns without having started the kernel, or panics before.
-pub fn run(machine: Machine, main: impl FnOnce()) -> Run {
+pub fn run(machine: Machine, main: impl FnOnce()) -> Ended {
     let Machine { frequency, counter, interrupts, between, data } = machine;
     let context: &'static Context = Box::leak(Box::new(Context {
         state: Mutex::new(State {
@@ -149,7 +148,7 @@ pub fn run(machine: Machine, main: impl FnOnce()) -> Run {
     let ending = state.over.unwrap_or(Ending::Failed);
     // The kernel holds memory that nothing else refers to.
     state.scheduler = None;
-    Run { stream: core::mem::take(&mut state.stream), report: core::mem::take(&mut state.report), ending }
+    Ended { stream: core::mem::take(&mut state.stream), report: core::mem::take(&mut state.report), ending }
 }
 
 fn enroll(context: &'static Context, number: usize) {
@@ -161,7 +160,7 @@ fn enroll(context: &'static Context, number: usize) {
     BETWEEN.with(|inside| inside.set(false));
 }
 
-/// What the machine was given for its tasks.
+/// The value that the machine was given for its tasks.
 #[must_use]
 pub fn data<T: Send + Sync + 'static>() -> Option<Arc<T>> {
     machine()?.data.clone()?.downcast().ok()
@@ -360,7 +359,8 @@ fn panicked(context: &'static Context, number: usize) -> bool {
     let threads = context.lock().again.len();
     let task = (number + 1 < threads).then_some(number as u32);
     let survived = catch_unwind(AssertUnwindSafe(|| {
-        let fault = Fault { cause: Cause::Panic, task, pc: 0, lr: 0, detail: 0, at: super::now() };
+        let at = critical_section::with(|cs| context.shared.now(cs));
+        let fault = Fault { cause: Cause::Panic, task, pc: 0, lr: 0, detail: 0, at };
         critical_section::with(|cs| context.shared.fault.borrow(cs).set(Some(fault)));
         pend();
         kernel(context);

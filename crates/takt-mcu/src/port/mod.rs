@@ -10,17 +10,10 @@ use cortex_m as port;
 #[cfg(not(target_os = "none"))]
 use host as port;
 
-use crate::fault::Fault;
-use crate::shared::Shared;
+use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use critical_section::CriticalSection;
 use takt_core::time::Time;
-
-/// What a port calls when the kernel was pended.
-pub(crate) trait Scheduler {
-    /// Runs the kernel, with interrupts enabled and never within itself. Returns the thread that runs next; the last one is idle.
-    fn enter(&mut self) -> usize;
-}
 
 /// The shared state of this kernel.
 pub(crate) fn shared() -> &'static Shared {
@@ -49,8 +42,7 @@ pub(crate) fn in_interrupt() -> bool {
 
 /// The clock; time zero before the start.
 pub(crate) fn now() -> Time {
-    let ticks = free(|cs| shared().ticks(cs));
-    ticks.map_or(Time::ZERO, |(ticks, length)| crate::shared::instant(ticks, length))
+    free(|cs| shared().now(cs))
 }
 
 /// The idle thread has nothing to do until an interrupt comes.
@@ -91,18 +83,4 @@ pub(crate) fn handler_stack_used() -> u32 {
 /// Bytes that were allocated before the start, and the number of allocations after it.
 pub(crate) fn memory() -> (u32, u32) {
     port::memory()
-}
-
-/// A fault that no job can be aborted for: it is reported, and the kernel stops.
-pub(crate) fn stop(fault: &Fault) -> ! {
-    let board = critical_section::with(|cs| shared().board.borrow(cs).get().copied());
-    match board {
-        Some(board) => {
-            board.report(format_args!("{fault}"));
-            board.end(crate::board::Ending::Failed)
-        }
-        None => loop {
-            core::hint::spin_loop();
-        },
-    }
 }

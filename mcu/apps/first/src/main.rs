@@ -8,7 +8,7 @@ use takt_mcu::{Task, Trace};
 
 takt_mcu::tables!();
 
-/// What the sensor has measured and the logger has not seen.
+/// Measurements that the logger has not seen.
 static VALUES: Queue<u32, 8> = Queue::new();
 
 fn sensor(task: &Task) -> ! {

@@ -4,7 +4,6 @@
 #![no_main]
 
 use mps2_an385::{acknowledge, board, burn, entry, interrupt, timer};
-use takt_mcu::core::model::Step;
 use takt_mcu::core::time::Span;
 use takt_mcu::sync::Lock;
 use takt_mcu::{Main, Task, TaskRef, Trace};
@@ -12,20 +11,31 @@ use takt_mcu::{Main, Task, TaskRef, Trace};
 takt_mcu::tables!();
 include!(concat!(env!("OUT_DIR"), "/takt_steps.rs"));
 
+/// A step of a task's program.
+#[derive(Clone, Copy)]
+#[allow(dead_code)]
+enum Do {
+    /// Uses CPU time, in nanoseconds.
+    Burn(u32),
+    Sleep(Span),
+    Lock(u16),
+    Unlock(u16),
+    Yield,
+}
+
 fn play(task: &Task) -> ! {
     let steps = STEPS.get(task.reference().number() as usize).copied().unwrap_or_default();
     loop {
         for step in steps {
             let _ = match *step {
-                Step::Run(span) => {
-                    burn(span.ns() as u32);
+                Do::Burn(nanoseconds) => {
+                    burn(nanoseconds);
                     Ok(())
                 }
-                Step::Sleep(span) => task.sleep(span),
-                Step::Lock(resource) => Lock::new(resource.0).acquire(),
-                Step::Unlock(resource) => Lock::new(resource.0).release(),
-                Step::Yield => task.yield_now(),
-                Step::Call(_) | Step::WaitPeriod => Ok(()),
+                Do::Sleep(span) => task.sleep(span),
+                Do::Lock(lock) => Lock::new(lock).acquire(),
+                Do::Unlock(lock) => Lock::new(lock).release(),
+                Do::Yield => task.yield_now(),
             };
         }
         let _ = task.wait_period();

@@ -1,10 +1,9 @@
 //! An image in QEMU, in whose time an instruction takes 32 ns. Idle time is skipped, so that two runs are the same.
 
-use super::program;
 use crate::failure::Failure;
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,15 +11,15 @@ use takt_core::time::Span;
 use takt_workload::Code;
 
 /// The program of the emulator, and the Debian package that has it.
-pub(crate) const EMULATOR: &str = "qemu-system-arm";
+const EMULATOR: &str = "qemu-system-arm";
 /// How to get it.
-pub(crate) const FIX: &str = "install QEMU for Arm, as by `apt-get install qemu-system-arm`";
+const FIX: &str = "install QEMU for Arm, as by `apt-get install qemu-system-arm`";
 
-/// What an image did.
+/// The outcome of an image.
 pub(super) struct Ran {
     /// The bytes of its UART.
     pub(super) stream: Vec<u8>,
-    /// What it said for people.
+    /// The texts that it reported for people.
     pub(super) report: Vec<u8>,
     pub(super) status: i32,
 }
@@ -79,4 +78,10 @@ pub(super) fn run(image: &Path, timeout: Span) -> Result<Ran, Failure> {
         Ok::<_, Failure>(bytes)
     };
     Ok(Ran { stream: read(&stream)?, report: read(&report)?, status: status.code().unwrap_or(-1) })
+}
+
+/// The path of a program, if one of this name is installed.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
 }

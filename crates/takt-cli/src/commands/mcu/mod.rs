@@ -1,4 +1,4 @@
-//! `takt mcu`: tables for the microcontroller kernel, images in QEMU, and what comes out of them.
+//! `takt mcu`: tables for the microcontroller kernel, images in QEMU, and their traces.
 
 mod emulator;
 mod stream;
@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{Cell, Summary, table};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use takt_core::model::TaskId;
 use takt_core::record::Record;
 use takt_core::stats::Responses;
@@ -40,7 +40,8 @@ enum Command {
         json: bool,
     },
     /// Run an image in QEMU (mps2-an385), and summarise its trace as `takt run` does
-    Run {
+    #[command(name = "run")]
+    Emulate {
         /// The image, an ELF file
         image: PathBuf,
         #[command(flatten)]
@@ -54,14 +55,14 @@ enum Command {
     },
     /// Turn the bytes of a trace into a trace, steps and a summary
     Decode {
-        /// What the kernel wrote, as by its UART
+        /// The bytes that the kernel wrote, as by its UART
         stream: PathBuf,
         #[command(flatten)]
         read: Read,
     },
     /// Print the costs of a board as a `costs:` block for the workload
     Calibrate {
-        /// What the kernel wrote
+        /// The bytes that the kernel wrote
         stream: PathBuf,
         #[command(flatten)]
         input: Input,
@@ -83,7 +84,7 @@ struct Read {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Table { input, json } => print_table(input, *json),
-        Command::Run { image, read, timeout, stream } => {
+        Command::Emulate { image, read, timeout, stream } => {
             let (workload, table) = tabled(&read.input)?;
             ready(read, [image].into_iter().chain([&read.input.file]), stream.iter())?;
             let ran = emulator::run(image, *timeout)?;
@@ -159,7 +160,7 @@ fn print_table(input: &Input, as_json: bool) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// Reads a stream, and replays its steps: what the engine decided on the board, it has to decide here.
+/// Reads a stream, and replays its steps: the engine has to decide here as it did on the board.
 fn decode(read: &Read, name: &str, bytes: &[u8], mut workload: Workload, table: &takt_mcu_build::Table) -> Outcome {
     let decoded = stream::decode(name, bytes, table)?;
     workload.clear_simulated();
@@ -225,10 +226,4 @@ fn calibrate(name: &str, bytes: &[u8], table: &takt_mcu_build::Table) -> Outcome
     writeln!(out, "# Of {steps} steps on the board; the mean entry took {mean}.")?;
     writeln!(out, "costs: {{scheduler: {}}}", takt_workload::duration_text(rounded))?;
     Ok(Verdict::Done)
-}
-
-/// The path of a program, if one of this name is installed.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| Path::new(file).is_file())
 }

@@ -34,7 +34,7 @@ const CAUSES: [&str; 8] = [
     "unsuitable table",
 ];
 
-/// What a stream holds, up to its end or its damage.
+/// The contents of a stream, up to its end or its damage.
 pub(super) struct Decoded {
     /// The last one is the close.
     pub(super) steps: Vec<Step>,
@@ -175,7 +175,7 @@ impl Decoded {
         json!({"cpu_time_ns": of(FigureKind::CpuTime), "stack_used": of(FigureKind::Stack), "merged": of(FigureKind::Merged)})
     }
 
-    /// What the board says of itself.
+    /// Prints the figures that the board reports.
     pub(super) fn print(
         &self,
         workload: &Workload,
