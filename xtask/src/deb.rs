@@ -145,9 +145,9 @@ pub(crate) fn pack(machine: Machine, takt: &Path, own: &Path, directory: &Path) 
     tree.link("usr/bin/demos-sched", "takt")?;
     let generated = tree.path("generated");
     fs::create_dir(&generated)?;
-    let status =
-        Command::new(own).arg("__reference").arg("--manual").arg(&generated).arg("--completions").arg(&generated);
-    let status = status.status()?;
+    let mut reference = Command::new(own);
+    reference.arg("__reference").arg("--manual").arg(&generated).arg("--completions").arg(&generated);
+    let status = reference.status()?;
     ensure!(status.success(), "takt __reference: {status}");
     let mut pages = 0;
     for entry in fs::read_dir(&generated)? {
