@@ -42,7 +42,7 @@ pub(crate) fn run() -> Outcome {
 
 /// Whether there was an emulator to compare with.
 fn compared() -> Result<bool> {
-    let other = deb::build(Machine::Arm64, "dev")?;
+    let other = deb::build(Machine::Arm64, "emulated")?;
     let built = cargo(&["build", "--locked", "-p", "takt-cli", "--bin", "takt"]).status()?;
     ensure!(built.success(), "takt cannot be built: {built}");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -168,8 +168,11 @@ fn difference(here: &Done, there: &Done) -> String {
 /// The tests of the core, without those of the command line.
 fn tests() -> Result<()> {
     let machine = Machine::Arm64;
-    let mut tests = cargo(&["test", "--locked", "--quiet", "-p", "takt-core", "--lib", "--target", machine.target()]);
-    tests.envs(deb::linker(machine)).env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", EMULATOR);
+    let mut tests = cargo(&["test", "--locked", "--quiet", "-p", "takt-core", "--lib", "--profile", "emulated"]);
+    tests
+        .args(["--target", machine.target()])
+        .envs(deb::linker(machine))
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", EMULATOR);
     let status = tests.env("TAKT_CASES", "8").status()?;
     ensure!(status.success(), "tests of takt-core for {}: {status}", machine.target());
     Ok(())
