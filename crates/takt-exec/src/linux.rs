@@ -461,6 +461,9 @@ impl Processes for Children {
     fn set_priorities(&self, group: Group, priority: u8) {
         self.mechanism.set_priorities(group, priority);
     }
+    fn take_back(&self, group: Group) -> io::Result<bool> {
+        self.mechanism.take_back(group)
+    }
     fn populated(&self, group: Group) -> io::Result<bool> {
         self.mechanism.populated(group)
     }

@@ -385,6 +385,12 @@ pub trait Observer {
         let _ = (task, end);
         Ok(())
     }
+    /// Something has happened to the machine or the groups of the run, about which this is a sentence: a CPU has gone offline, the
+    /// machine was suspended, another program has moved a process.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        let _ = what;
+        Ok(())
+    }
     /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.
     fn hangs_up(&mut self) -> bool {
         false

@@ -3,6 +3,7 @@
 use crate::causes::Found;
 use crate::change::Change;
 use crate::control::{self, Control};
+use crate::incidents::{Incident, Incidents};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
@@ -341,6 +342,7 @@ impl Supervisor {
             self.service.ready(|| format!("{}: {n} processes scheduled on CPU {cpus}", self.plan.name));
         }
         let away = StayAway::from(&self.plan, &system, &cpus);
+        let mut incidents = Incidents::new(cpus);
         let mut stopping = self.signals.stop();
         if stopping {
             // Asked to stop while it was still starting processes.
@@ -359,6 +361,13 @@ impl Supervisor {
             self.lives.serve();
             self.lives.look();
             observer.drain(&mut outbox, &mut returned);
+            let strayed = self.lives.tasks.iter().map(|task| task.strayed).sum();
+            for incident in incidents.look(strayed) {
+                if matches!(incident, Incident::Offline(_) | Incident::Online(_)) {
+                    self.mechanism.distrust_cpus();
+                }
+                observer.call(|o| o.noticed(&incident.text()));
+            }
             for (task, end) in std::mem::take(&mut self.lives.ends) {
                 observer.call(|o| o.exited(task, end));
             }
@@ -412,6 +421,14 @@ impl Supervisor {
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
         let Outcome { dropped, failures, first_failure, stopped, floods, event_floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
+        notes.extend(incidents.notes());
+        for (task, process) in self.lives.tasks.iter().zip(&self.plan.processes).filter(|(task, _)| task.strayed > 0) {
+            let times = if task.strayed == 1 { "once".into() } else { format!("{} times", task.strayed) };
+            let name = &process.name;
+            notes.push(format!(
+                "another program moved the process of {name} out of its group {times}; it was moved back"
+            ));
+        }
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
         }

@@ -815,6 +815,15 @@ impl Observer for Watch<'_> {
         }
         Ok(())
     }
+    /// At once, since a service may never end. Standard error is not waited for.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        match &mut self.demos {
+            Some(narrator) => narrator.warning(what),
+            None if writable() => drop(writeln!(io::stderr(), "warning: {what}")),
+            None => {}
+        }
+        Ok(())
+    }
     fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
         self.steps.step(now, inputs);
         self.watch(|live, listener| live.advance(now, listener));

@@ -16,6 +16,7 @@ mod order;
 mod priority;
 mod protocol;
 mod reactions;
+mod recovery;
 mod replay;
 mod scale;
 mod security;
