@@ -10,7 +10,8 @@ use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan, Process, SchedulerClass};
 use crate::reactions::Reactions;
 use crate::report::{Attempt, Ended, Error, Report};
-use crate::scheduler::{Item, Outcome, Setup};
+use crate::resumes::Resumes;
+use crate::scheduler::{Item, Links, Outcome, Setup};
 use crate::service::Service;
 use crate::thread::{self, CONTROL, Frame};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -38,6 +39,11 @@ const RING: usize = 1 << 16;
 const ROUND: Duration = Duration::from_millis(47);
 /// How long killed commands of reactions may take to end.
 const COMMANDS_END: Duration = Duration::from_secs(1);
+
+/// With few descriptors the scheduler holds so many by which processes continue.
+const RESUMES_FEW: usize = 128;
+/// So many descriptors are left for all else during a run.
+const RESERVE: usize = 128;
 
 /// How long processes may take to end after SIGTERM, by default.
 pub const GRACE: Span = Span::from_secs(2);
@@ -75,7 +81,7 @@ pub fn run_controlled(
     observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
     let mut lock = None;
-    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut lock)
+    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut lock, observer)
         .and_then(|s| s.run(engine, began, control, observer));
     let _ = rustix::process::set_child_subreaper(None);
     result.map(|mut report| {
@@ -178,6 +184,14 @@ impl Drop for Signals {
     }
 }
 
+/// How many descriptors this process may open, but for a reserve.
+fn free_descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    limit.saturating_sub(open + RESERVE)
+}
+
 struct Supervisor {
     plan: Arc<Plan>,
     mechanism: Arc<Mechanism>,
@@ -197,6 +211,7 @@ impl Supervisor {
         id: RunId,
         signals: Signals,
         lock: &mut Option<CpuLock>,
+        observer: &mut dyn Observer,
     ) -> Result<Supervisor, Error> {
         let n = system.tasks.len();
         // Before the groups: a delegated one must hold no process but those of Takt.
@@ -204,9 +219,13 @@ impl Supervisor {
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open_as };
         let mut mechanism = open(plan.mechanism, &id, plan.names.clone())?;
         starter.into_iter().for_each(|starter| mechanism.start_by(starter));
-        if plan.has_threads() {
+        if plan.threads().are_there() {
             mechanism.expect_threads()?;
         }
+        if plan.few_descriptors {
+            mechanism.keep_few_files();
+        }
+        observer.starting(0, n);
         let present = mechanism.cpus();
         let cpus = plan.cpus(system, &present);
         if !cpus.is_subset(&present) {
@@ -228,6 +247,7 @@ impl Supervisor {
         let mut supervisor = Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service };
         for task in (0..n as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
+            observer.starting(task.index() + 1, n);
             if supervisor.signals.stop() {
                 break;
             }
@@ -314,8 +334,9 @@ impl Supervisor {
         if control.is_some() {
             control::make_room(&mut engine);
         }
-        let mut setup =
-            Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+        let resumes = Resumes::new(if self.plan.few_descriptors { RESUMES_FEW } else { free_descriptors() }, n);
+        let links = Links { inbox: scheduler_inbox, outbox: scheduler_outbox, returned: scheduler_returned };
+        let mut setup = Setup::new(engine, acts, &self.plan, &self.lives, links, resumes);
         setup.places.iter_mut().for_each(|cpus| *cpus = self.plan.real(cpus, &present));
         let lost = setup.lost.clone();
         self.lives.look();
@@ -327,7 +348,7 @@ impl Supervisor {
         // Memory is locked only now: a fork of locked memory would copy it.
         let locked = takt_linux::rt::lock_memory();
         let small_pages = takt_linux::rt::without_huge_pages();
-        let thread: JoinHandle<io::Result<(Outcome, &'static str)>> = std::thread::Builder::new()
+        let thread: JoinHandle<io::Result<thread::Ended>> = std::thread::Builder::new()
             .name("takt-scheduler".into())
             .spawn(move || thread::run(setup, frame))
             .what("cannot start the scheduler thread")?;
@@ -336,6 +357,7 @@ impl Supervisor {
         }
         let start = Span::from_ns(start.load(Ordering::Acquire) as i64);
         let startup = began.elapsed();
+        let startup_cpu = takt_linux::timer::cpu_now() + self.mechanism.starter_time();
         let pids: Vec<Option<i32>> = self.lives.tasks.iter().map(|task| task.pid).collect();
         observer.call(|o| o.started(start, &pids));
         if !thread.is_finished() {
@@ -410,7 +432,7 @@ impl Supervisor {
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
         self.react(&mut observer);
-        let (outcome, class) = match joined {
+        let thread::Ended { outcome, class, page_faults } = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned();
@@ -498,6 +520,8 @@ impl Supervisor {
             first_failure,
             observer_error: observer.error,
             startup,
+            startup_cpu,
+            page_faults,
             cleanup_error: destroyed.err(),
         })
     }
@@ -594,7 +618,8 @@ impl<'a> Watched<'a> {
         if let Some(control) = &mut control {
             let processes = || (0..).map(TaskId).zip(&plan.processes);
             let tasks = processes().map(|(_, process)| (process.name.clone(), process.kernel.is_some()));
-            let alone = |task| plan.threads_of(task).next().is_none();
+            let threads = plan.threads();
+            let alone = |task| threads.of(task).is_empty();
             let endable =
                 |(task, process): (TaskId, &Process)| !process.per_job && process.thread_of.is_none() && alone(task);
             control.begin(tasks.collect(), processes().map(endable).collect());

@@ -763,7 +763,7 @@ impl Processes for Machine {
         }
         world.processes.insert(pid, process);
         let plan = world.plan.clone();
-        for thread in plan.threads_of(task) {
+        for &thread in plan.threads().of(task) {
             let number = world.new_pid();
             let doing = Doing::Work(world.faults.initialisation());
             let page = &world.pages[thread.index()];

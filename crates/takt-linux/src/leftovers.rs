@@ -111,14 +111,13 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
 /// Removes the remains of one run.
 ///
 /// # Errors
-/// When the run is alive, or when something could not be removed within about a second.
+/// When the run is alive, or when something could not be removed within about a second, and 3 ms more for each process.
 pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     if run.is_alive() {
         return Err(io::Error::other(format!("run {run} is alive")));
     }
     let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
     let mut counted = BTreeSet::new();
-    let deadline = Instant::now() + Duration::from_secs(1);
     let mut result = Ok(());
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
@@ -134,6 +133,8 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted.len()).unwrap_or(u32::MAX));
+    let deadline = Instant::now() + Duration::from_secs(1).saturating_add(each);
     let mut removed = 0;
     for top in &tops {
         removed += control::tree(top).len();

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 83] = [
+const TABLE: [(&str, Use, Use); 85] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -74,6 +74,7 @@ const TABLE: [(&str, Use, Use); 83] = [
     ("exec_limit", OtherSide, Honoured),
     ("realtime", OtherSide, Honoured),
     ("dispatch", OtherSide, Honoured),
+    ("descriptors", OtherSide, Honoured),
     ("on_crash", OtherSide, Honoured),
     // Windows, slices, partitions, domains and servers.
     ("length", Honoured, Honoured),
@@ -102,6 +103,7 @@ const TABLE: [(&str, Use, Use); 83] = [
     ("execution", Honoured, OtherSide),
     ("handler", Honoured, Honoured),
     ("completion", Honoured, Honoured),
+    ("client", Honoured, Honoured),
     ("on_abort", Honoured, Honoured),
     ("on_exit", OtherSide, Honoured),
     ("on_miss", OtherSide, Honoured),

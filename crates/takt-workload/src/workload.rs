@@ -1,7 +1,7 @@
 //! A workload that has been read.
 
 use crate::diagnostic::{Diagnostic, named};
-use crate::process::TaskInfo;
+use crate::process::{Client, TaskInfo};
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
@@ -144,6 +144,8 @@ impl Workload {
                     || task.program.execution != Execution::Declared
                     || !task.program.steps.is_empty();
                 let default = if needs { Completion::Signal } else { Completion::None };
+                // The same process could not signal in a run either.
+                let default = if info.client == Client::None { Completion::None } else { default };
                 task.completion = info.completion.unwrap_or(default);
             }
         }

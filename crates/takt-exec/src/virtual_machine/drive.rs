@@ -10,7 +10,8 @@ use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
 use crate::report::Error;
-use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
+use crate::resumes::Resumes;
+use crate::scheduler::{Heard, Item, Links, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -142,8 +143,9 @@ fn drive(
         }
         None => (None, Orders::default()),
     };
-    let setup =
-        Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+    let links = Links { inbox: scheduler_inbox, outbox: scheduler_outbox, returned: scheduler_returned };
+    let resumes = Resumes::new(if plan.few_descriptors { 1 } else { usize::MAX }, n);
+    let setup = Setup::new(engine, machine.clone(), plan, &lives, links, resumes);
     let lost = setup.lost.clone();
     lives.look();
     lives.send(&mut inbox);
