@@ -223,7 +223,8 @@ impl Setter {
         let exact = match &self.speed {
             Some(speed) => {
                 speed.write(&khz.to_string())?;
-                speed.number().ok() == Some(khz.into())
+                // The file reads as the request, and the frequency itself is measured on some processors. The limits tell.
+                self.read_limits().is_ok_and(|(min, max)| (min..=max).contains(&khz))
             }
             None => {
                 self.set_limits(khz, khz)?;

@@ -80,7 +80,8 @@ fn set_speed(dir: &Path, value: &str) -> io::Result<()> {
     if text(dir, "scaling_governor") != "userspace" {
         return Err(Errno::INVAL.into());
     }
-    put(dir, "wanted.imitation", &khz.to_string())?;
+    // Outside of the limits it is taken, and has its effect when they allow it.
+    put(dir, "scaling_setspeed", &khz.to_string())?;
     settle(dir)
 }
 
@@ -129,16 +130,12 @@ fn settle(dir: &Path) -> io::Result<()> {
         "performance" => max,
         "powersave" if !table.is_empty() => min,
         "userspace" => {
-            let wanted = read(&dir.join("wanted.imitation")).and_then(|khz| khz.parse().ok()).unwrap_or(now);
-            let wanted = wanted.clamp(min, max);
+            let wanted = number(dir, "scaling_setspeed").clamp(min, max);
             table.iter().copied().find(|khz| *khz >= wanted).unwrap_or(wanted)
         }
         _ => now.clamp(min, max),
     };
     put(dir, "scaling_cur_freq", &khz.to_string())?;
-    if text(dir, "scaling_governor") == "userspace" {
-        put(dir, "scaling_setspeed", &khz.to_string())?;
-    }
     Ok(())
 }
 
