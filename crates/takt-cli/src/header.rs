@@ -48,6 +48,9 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         // Records of switches name domains by number, also where the file has one policy.
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
+        frequency_domains: Vec::new(),
+        zones: Vec::new(),
+        partitions: Vec::new(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,
         start_unix_ns: None,

@@ -891,6 +891,8 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Start { task, place, work } => self.dispatch(task, Some(place), work, false),
                 Command::Move { task, to, work, .. } => self.dispatch(task, Some(to), work, true),
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
+                // No power policy is hosted in a run of this executive.
+                Command::Frequency { .. } | Command::IdleLatency { .. } => {}
             }
         }
         if started.is_none() {

@@ -471,6 +471,7 @@ impl Machine {
                     self.restart(task, to, work, now, engine);
                     self.entered(|entries| entries.shift(from, to));
                 }
+                Command::Frequency { .. } | Command::IdleLatency { .. } => {}
             }
         }
         if let Some(entries) = &mut self.entries {

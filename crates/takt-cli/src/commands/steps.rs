@@ -421,6 +421,7 @@ fn to_json(input: &Input) -> Value {
         Input::Terms { task, deadline, runtime, utility } => {
             json!(["terms", task.0, deadline.map(Span::ns), runtime.map(Span::ns), utility])
         }
+        Input::Temperature { zone, millidegrees } => json!(["temperature", zone, millidegrees]),
     }
 }
 
@@ -436,6 +437,10 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
     }
     if value[0] == "table" {
         return Some(Input::Table { to: u16(&value[1]).filter(|to| usize::from(*to) < tables)? });
+    }
+    if value[0] == "temperature" {
+        let millidegrees = or_null(&value[2], |v| i32::try_from(v.as_i64()?).ok())?;
+        return Some(Input::Temperature { zone: u16(&value[1])?, millidegrees });
     }
     let task = TaskId(value[1].as_u64().filter(|t| *t < system.tasks.len() as u64)? as u32);
     let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
@@ -523,6 +528,8 @@ mod tests {
     fn every_input_survives_the_file() {
         let (task, resource) = (TaskId(3), ResourceId(1));
         let inputs = [
+            Input::Temperature { zone: 1, millidegrees: Some(-1_500) },
+            Input::Temperature { zone: 0, millidegrees: None },
             Input::Usage { task, consumed: Work::nominal(Span::from_us(5)) },
             Input::Dispatched { task, place: Place(2), at: Time::ZERO + Span::from_us(9) },
             Input::Complete { task, job: 7 },
