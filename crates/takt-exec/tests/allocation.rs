@@ -303,6 +303,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         remaps_cpus: false,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

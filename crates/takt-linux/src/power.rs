@@ -16,6 +16,7 @@ mod writer;
 
 pub use control::{Account, Power, Settings};
 pub use cpufreq::{Domain, Method, domains, time_in_state};
+pub use lock::Refusal;
 pub use root::Root;
 pub use sampler::Sample;
 pub use sensors::{Energy, Zone, zones};

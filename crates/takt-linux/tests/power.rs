@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
-use takt_linux::power::{self, Account, Domain, Method, Power, Root, Sample, Settings};
-use takt_linux::{RunId, Unavailable};
+use takt_linux::RunId;
+use takt_linux::power::{self, Account, Domain, Method, Power, Refusal, Root, Sample, Settings};
 use takt_testing::sysfs::Machine;
 
 /// A directory for a machine, which goes with this value.
@@ -25,7 +25,7 @@ fn settings(dir: &Path) -> Settings {
     Settings { root, domains, latencies: Vec::new(), zones, period, workload: "test.yaml".into() }
 }
 
-fn open(settings: Settings) -> Result<(Power, Receiver<Sample>), Unavailable> {
+fn open(settings: Settings) -> Result<(Power, Receiver<Sample>), Refusal> {
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
     Power::open(&RunId::new().expect("a run"), settings, None, &CpuSet::EMPTY, wake)
 }
@@ -259,7 +259,7 @@ fn a_refusal_before_the_start_changes_nothing() {
         machine.put("sys/devices/system/cpu/cpufreq/policy1/scaling_max_freq", "1200000");
         let before = machine.settings();
         machine.fault(&format!("sys/devices/system/cpu/cpufreq/{file}"), fault);
-        let refused = open(settings(dir.path())).map(drop).unwrap_err();
+        let Refusal::Unavailable(refused) = open(settings(dir.path())).map(drop).unwrap_err() else { panic!("{file}") };
         assert!(refused.fix.contains(fix) && refused.reason.contains("cannot be controlled"), "{refused:?}");
         assert_eq!(machine.settings(), before, "{file}");
         // Its lock is free again.
@@ -276,7 +276,7 @@ fn a_domain_has_one_run() {
     let all = settings(dir.path());
     let only = |index: usize| Settings { domains: vec![all.domains[index].clone()], ..all.clone() };
     let first = open(only(0)).expect("power");
-    let refused = open(all.clone()).map(drop).unwrap_err();
+    let Refusal::InUse(refused) = open(all.clone()).map(drop).unwrap_err() else { panic!("it is in use") };
     let own = std::process::id();
     assert!(refused.reason.contains(&format!("by test.yaml (process {own})")), "{refused:?}");
     assert!(refused.reason.contains("CPU 0-1 (the domain policy0)"), "{refused:?}");

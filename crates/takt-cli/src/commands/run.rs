@@ -337,6 +337,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         remaps_cpus: workload.settings.missing_cpus == MissingCpus::Remap,
         ends_with_processes: by_demos,
         announcer: None,
+        power: None,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
@@ -564,6 +565,8 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     match error {
         E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
         E::CpuInUse(u) => Failure::machine(Code::CpuInUse, &u.reason, &u.fix),
+        E::FrequencyInUse(u) => Failure::machine(Code::FrequencyInUse, &u.reason, &u.fix),
+        E::Power(u) => Failure::machine(Code::NoFrequencies, &u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::cpufreq::{Domain, Method, Setter, time_in_state};
 use super::idle::{self, Latencies};
-use super::lock::DomainLock;
+use super::lock::{DomainLock, Refusal};
 use super::root::Root;
 use super::sampler::{Sample, Sampler};
 use super::sensors::{Energy, Zone};
@@ -45,6 +45,7 @@ pub struct Power {
     writer: Option<Writer>,
     sampler: Option<Sampler>,
     residencies: Vec<Option<Vec<(u32, u64)>>>,
+    notes: Vec<String>,
     _lock: DomainLock,
 }
 
@@ -61,6 +62,8 @@ pub struct Account {
     pub bad: Vec<u64>,
     /// Why a setting could not be restored.
     pub restored: io::Result<()>,
+    /// What is weaker about the control of this machine than the best.
+    pub notes: Vec<String>,
 }
 
 impl Power {
@@ -75,7 +78,7 @@ impl Power {
         scheduler: Option<CpuSet>,
         schedule: &CpuSet,
         wake: OwnedFd,
-    ) -> Result<(Power, Receiver<Sample>), Unavailable> {
+    ) -> Result<(Power, Receiver<Sample>), Refusal> {
         for (dead, path) in state::files().into_iter().filter(|(run, _)| !run.is_alive()) {
             // Otherwise the settings of that run would be taken for those from before this one.
             state::restore(&path).map_err(|e| Unavailable {
@@ -85,15 +88,17 @@ impl Power {
         }
         let Settings { root, domains, latencies, .. } = &settings;
         let lock = DomainLock::acquire(run, root, domains, &settings.workload)?;
+        let mut notes = notes(domains);
         let mut setters = Vec::with_capacity(domains.len());
         for domain in domains {
             setters.push(Setter::open(root, domain).map_err(|e| refused(domain, &e))?);
         }
         let idle = (!latencies.is_empty()).then(|| Latencies::open(root, latencies)).transpose();
-        let idle = idle.map_err(|e| Unavailable {
-            reason: format!("the depth of idle states cannot be limited: {e}"),
-            fix: "run as root; frequencies need no such limit, so choose a policy that sets frequencies alone".into(),
-        })?;
+        // The schedule holds without it.
+        let idle = idle.unwrap_or_else(|e| {
+            notes.push(format!("idle states are not limited: {e}"));
+            None
+        });
         let saved = save(&settings, matches!(idle, Some(Latencies::Each(_))));
         let saved = saved.map_err(|e| Unavailable {
             reason: format!("the present power settings cannot be read: {e}"),
@@ -105,7 +110,7 @@ impl Power {
         })?;
         // From here on the settings are restored when this is dropped.
         let mut power =
-            Power { saved, state, writer: None, sampler: None, residencies: Vec::new(), _lock: lock, settings };
+            Power { saved, state, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
         let Settings { root, domains, zones, latencies, period, .. } = &power.settings;
         for (setter, domain) in setters.iter_mut().zip(domains) {
             setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
@@ -141,8 +146,8 @@ impl Power {
         let residencies = after.iter().zip(&self.residencies).map(|(after, before)| between(before, after)).collect();
         // The limit of all CPUs is dropped with its descriptor.
         drop(files);
-        let restored = self.restore();
-        Account { written: written.unwrap_or_default(), energy, residencies, bad, restored }
+        let (restored, notes) = (self.restore(), std::mem::take(&mut self.notes));
+        Account { written: written.unwrap_or_default(), energy, residencies, bad, restored, notes }
     }
 
     fn restore(&mut self) -> io::Result<()> {
@@ -165,6 +170,29 @@ impl Drop for Power {
         drop(self.sampler.take());
         let _ = self.restore();
     }
+}
+
+/// Domains that are controlled in another way than by the governor `userspace`, and those that another program controls.
+fn notes(domains: &[Domain]) -> Vec<String> {
+    let names = |wanted: fn(&&Domain) -> bool| {
+        let names: Vec<&str> = domains.iter().filter(wanted).map(|domain| domain.name.as_str()).collect();
+        names.join(", ")
+    };
+    let mut notes = Vec::new();
+    let limited = names(|domain| domain.method == Method::Limits);
+    if !limited.is_empty() {
+        notes.push(format!(
+            "frequencies of {limited} are set by equal limits, as there is no governor userspace (modprobe cpufreq_userspace, where the driver \
+             has governors)"
+        ));
+    }
+    let managed = names(|domain| domain.governor == "userspace");
+    if !managed.is_empty() {
+        notes.push(format!(
+            "the governor of {managed} was `userspace` already, so another program may set frequencies, too; they are restored to that"
+        ));
+    }
+    notes
 }
 
 /// The time between two readings.

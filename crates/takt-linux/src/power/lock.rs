@@ -13,6 +13,17 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
+/// Why a run does not get the power settings of a machine.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A frequency domain belongs to another run.
+    #[error(transparent)]
+    InUse(Unavailable),
+    /// This machine cannot do it, or this user may not.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
 /// The frequency domains of a run, for as long as this value lives.
 #[derive(Debug)]
 pub(super) struct DomainLock {
@@ -24,12 +35,7 @@ impl DomainLock {
     ///
     /// # Errors
     /// A domain belongs to another run, or the machine has no abstract sockets.
-    pub(super) fn acquire(
-        run: &RunId,
-        root: &Root,
-        domains: &[Domain],
-        workload: &str,
-    ) -> Result<DomainLock, Unavailable> {
+    pub(super) fn acquire(run: &RunId, root: &Root, domains: &[Domain], workload: &str) -> Result<DomainLock, Refusal> {
         let machine = machine(root);
         let began = Instant::now();
         loop {
@@ -48,18 +54,18 @@ impl DomainLock {
             }
             let Some((domain, key, error)) = failed else { return Ok(DomainLock { _names: names }) };
             if error.kind() != io::ErrorKind::AddrInUse {
-                return Err(Unavailable {
+                return Err(Refusal::Unavailable(Unavailable {
                     reason: format!(
                         "the frequency domain {} cannot be locked against other runs: {error}",
                         domain.name
                     ),
                     fix: "allow abstract Unix sockets, or run without a power policy".into(),
-                });
+                }));
             }
             let holder = holder(&key);
             let dead = holder.as_ref().is_some_and(|(run, _)| !run.is_alive());
             if began.elapsed() > if dead { OF_THE_DEAD } else { OF_OTHERS } {
-                return Err(in_use(domain, holder));
+                return Err(Refusal::InUse(in_use(domain, holder)));
             }
             drop(names);
             std::thread::sleep(std::time::Duration::from_millis(20));
