@@ -7,6 +7,7 @@
 mod changes;
 mod drive;
 mod faults;
+mod power;
 mod tests;
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
