@@ -56,8 +56,12 @@ pub struct Account {
     pub written: Written,
     /// The energy that was measured.
     pub energy: Vec<Energy>,
+    /// Names of the domains.
+    pub domains: Vec<String>,
     /// By domain: time at each frequency in kHz, in ms; `None` where the kernel does not count it.
     pub residencies: Vec<Option<Vec<(u32, u64)>>>,
+    /// Names of the sensors.
+    pub zones: Vec<String>,
     /// By sensor: readings that gave no temperature.
     pub bad: Vec<u64>,
     /// Why a setting could not be restored.
@@ -147,7 +151,9 @@ impl Power {
         // The limit of all CPUs is dropped with its descriptor.
         drop(files);
         let (restored, notes) = (self.restore(), std::mem::take(&mut self.notes));
-        Account { written: written.unwrap_or_default(), energy, residencies, bad, restored, notes }
+        let domains = self.settings.domains.iter().map(|domain| domain.name.clone()).collect();
+        let zones = self.settings.zones.iter().map(|zone| zone.name.clone()).collect();
+        Account { written: written.unwrap_or_default(), energy, domains, residencies, zones, bad, restored, notes }
     }
 
     fn restore(&mut self) -> io::Result<()> {
