@@ -8,6 +8,7 @@
 
 mod host;
 mod interface;
+mod model;
 mod platform;
 pub mod policies;
 mod registry;
@@ -16,6 +17,7 @@ mod spec;
 pub(crate) use host::Request;
 pub use host::{Counts, Host};
 pub use interface::{Event, PowerPolicy, Requests};
+pub use model::{ClusterPower, Model, ThermalNode};
 pub use platform::{Demander, Demands, FrequencyDomain, OperatingPoint, Platform};
 pub use registry::{Build, Entry, Fault, Registry};
 pub use spec::{Kind, Parameter, Point, PowerSpec, Profile, Uses, Value};

@@ -6,6 +6,7 @@
 //! before it. A record without that line was cut off.
 
 pub(crate) mod fingerprint;
+pub(crate) mod power;
 
 use crate::failure::Failure;
 use crate::input::takeovers;
@@ -53,6 +54,14 @@ impl Writer {
         });
         let (steps, checksum) = (0, Checksum::default());
         Writer { path: path.map(Path::to_path_buf), header, out: None, error: None, steps, checksum }
+    }
+
+    /// The run has this power policy.
+    #[expect(dead_code, reason = "the executive hosts no power policy yet")]
+    pub(crate) fn power(&mut self, power: &power::Recorded) {
+        if self.path.is_some() {
+            self.header["power"] = power.to_json();
+        }
     }
 
     /// Creates the file, when there is something to write: a run that cannot begin leaves none behind.
@@ -165,6 +174,8 @@ pub(crate) struct Replay {
     pub(crate) policies: Vec<PolicySpec>,
     /// The window tables that may take over, by number.
     pub(crate) tables: Vec<WindowTable>,
+    /// The power policy of the run.
+    pub(crate) power: Option<power::Recorded>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
@@ -302,7 +313,9 @@ impl Reader {
         }
         let loaded = loaded.iter().map(|policy| self.loaded(policy)).collect::<Result<Vec<_>, _>>()?;
         let policies = [policies, loaded].concat();
-        Ok(Replay { steps, horizon, policies, tables, differences, doubts })
+        let power = or_null(&self.header["power"], power::Recorded::from_json);
+        let power = power.ok_or_else(|| self.wrong(1, "its power policy is none that this program has"))?;
+        Ok(Replay { power, steps, horizon, policies, tables, differences, doubts })
     }
 
     /// A policy that the run learned of after its start.
@@ -385,7 +398,8 @@ fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<O
 
 /// The task that a step of another system is about, where this one has only so many.
 fn absent_task(step: &Value, tasks: usize) -> Option<u64> {
-    let of_tasks = |input: &&Value| !["configure", "switch", "table"].iter().any(|other| input[0] == *other);
+    let of_tasks =
+        |input: &&Value| !["configure", "switch", "table", "temperature"].iter().any(|other| input[0] == *other);
     let inputs = step[1].as_array().into_iter().flatten().filter(of_tasks);
     inputs.filter_map(|input| input[1].as_u64()).find(|task| *task >= tasks as u64)
 }
