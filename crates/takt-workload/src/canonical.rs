@@ -74,6 +74,12 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if let Some(duration) = settings.duration {
         line!(out, "duration: {}", duration_text(duration));
     }
+    if let Some(power) = &workload.power {
+        line!(out, "power: {:?}", crate::power_text(power));
+    }
+    if let Some(platform) = &workload.platform {
+        line!(out, "platform: {}", platform.text());
+    }
     match system.late {
         Late::Continue if !settings.late_stated => {}
         Late::Continue => line!(out, "late: continue"),

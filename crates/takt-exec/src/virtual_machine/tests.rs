@@ -91,6 +91,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         few_descriptors: false,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)
