@@ -49,6 +49,8 @@ pub struct Uses {
     pub windows: bool,
     /// It changes frequencies, so that there must be some to choose from.
     pub frequencies: bool,
+    /// It limits the latency of idle states.
+    pub latencies: bool,
 }
 
 /// What is known of a power policy without building it.

@@ -43,7 +43,7 @@ pub static ENTRY: Entry = Entry {
             default: None,
             summary: "two frequencies of each domain in MHz, or below 32 their indexes in ascending order",
         }],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

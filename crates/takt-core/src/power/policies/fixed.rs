@@ -28,7 +28,7 @@ pub static ENTRY: Entry = Entry {
             default: None,
             summary: "frequency of each domain in MHz, or below 32 its index in ascending order",
         }],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

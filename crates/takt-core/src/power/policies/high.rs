@@ -20,7 +20,14 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "all CPUs at their highest frequencies",
         parameters: &[],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true },
+        uses: Uses {
+            slices: false,
+            processes: false,
+            budgets: false,
+            windows: false,
+            frequencies: true,
+            latencies: false,
+        },
     },
     manual: manual!(
         "\

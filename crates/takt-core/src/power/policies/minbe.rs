@@ -43,7 +43,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "safety-critical partitions at the highest frequency, best-effort ones at the lowest",
         parameters: &[],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

@@ -16,7 +16,14 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "no power management: the kernel chooses frequencies",
         parameters: &[],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: false },
+        uses: Uses {
+            slices: false,
+            processes: false,
+            budgets: false,
+            windows: false,
+            frequencies: false,
+            latencies: false,
+        },
     },
     manual: manual!(
         "\

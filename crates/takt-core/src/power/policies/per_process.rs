@@ -165,7 +165,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &["imx8_per_process"],
         summary: "the frequency that the running process asks for",
         parameters: &[ON_CONFLICT],
-        uses: Uses { slices: false, processes: true, budgets: false, windows: false, frequencies: true },
+        uses: Uses { slices: false, processes: true, budgets: false, windows: false, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

@@ -70,7 +70,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &["imx8_per_slice"],
         summary: "the frequency that each slice of the window asks for",
         parameters: &[ON_CONFLICT],
-        uses: Uses { slices: true, processes: false, budgets: false, windows: true, frequencies: true },
+        uses: Uses { slices: true, processes: false, budgets: false, windows: true, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

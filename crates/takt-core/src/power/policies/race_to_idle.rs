@@ -67,7 +67,7 @@ pub static ENTRY: Entry = Entry {
                 summary: "microseconds that leaving an idle state may take in shorter idle times",
             },
         ],
-        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true, latencies: true },
     },
     manual: manual!(
         "\

@@ -23,7 +23,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "no best-effort partition starts while a thermal zone is too hot",
         parameters: PARAMETERS,
-        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: false },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: true, frequencies: false, latencies: false },
     },
     manual: manual!(
         "\

@@ -75,7 +75,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "the lowest frequencies at which the safety-critical budgets fit into their windows",
         parameters: &[],
-        uses: Uses { slices: false, processes: false, budgets: true, windows: true, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: true, windows: true, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\

@@ -31,7 +31,7 @@ pub static ENTRY: Entry = Entry {
         aliases: &[],
         summary: "lower frequencies while a thermal zone is too hot",
         parameters: PARAMETERS,
-        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true },
+        uses: Uses { slices: false, processes: false, budgets: false, windows: false, frequencies: true, latencies: false },
     },
     manual: manual!(
         "\
