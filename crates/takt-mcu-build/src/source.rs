@@ -37,12 +37,18 @@ pub fn source(table: &Table, name: &str) -> String {
     let _ = writeln!(text, "/// The tasks of the workload.\n#[allow(dead_code)]\npub mod tasks {{");
     for (number, ident) in identifiers(&table.tasks).iter().enumerate() {
         let doc = &table.tasks[number];
-        let _ = writeln!(text, "    /// Task {doc:?}.\n    pub const {ident}: ::takt_mcu::TaskRef = ::takt_mcu::TaskRef::new({number});");
+        let _ = writeln!(
+            text,
+            "    /// Task {doc:?}.\n    pub const {ident}: ::takt_mcu::TaskRef = ::takt_mcu::TaskRef::new({number});"
+        );
     }
     let _ = writeln!(text, "}}\n/// The locks of the workload.\n#[allow(dead_code)]\npub mod locks {{");
     for (number, ident) in identifiers(&table.locks).iter().enumerate() {
         let doc = &table.locks[number];
-        let _ = writeln!(text, "    /// Lock {doc:?}.\n    pub const {ident}: ::takt_mcu::sync::Lock = ::takt_mcu::sync::Lock::new({number});");
+        let _ = writeln!(
+            text,
+            "    /// Lock {doc:?}.\n    pub const {ident}: ::takt_mcu::sync::Lock = ::takt_mcu::sync::Lock::new({number});"
+        );
     }
     text.push_str("}\n");
     text
@@ -67,7 +73,8 @@ pub(crate) fn steps(workload: &Workload) -> String {
     let all: Vec<String> = tasks.iter().map(of).collect();
     let events = (0..tasks.len()).filter(|task| workload.is_released_by_events(*task));
     let events: Vec<String> = events.map(|task| task.to_string()).collect();
-    let period = workload.scenario.events.iter().filter_map(|(_, arrival)| arrival.period()).min().unwrap_or(Span::ZERO);
+    let period =
+        workload.scenario.events.iter().filter_map(|(_, arrival)| arrival.period()).min().unwrap_or(Span::ZERO);
     format!(
         "const STEPS: [&[Do]; {}] = [{}];\nconst EVENTS: &[u32] = &[{}];\nconst EVENT_PERIOD: Span = {};\n",
         tasks.len(),

@@ -233,7 +233,8 @@ fn unschedulable(workload: &Workload) -> Option<Diagnostic> {
     }
     let verdict = online::verdict(&system);
     (verdict.schedulable == Answer::No).then(|| {
-        let with = if of_job > Span::ZERO { format!(" with {of_job} of kernel time for each job") } else { String::new() };
+        let with =
+            if of_job > Span::ZERO { format!(" with {of_job} of kernel time for each job") } else { String::new() };
         let message = format!("the workload is not schedulable{with}: {}", workload.named(&verdict.reason));
         let hint = "lower the load, or call `allow_unschedulable()` in the build script";
         Diagnostic::error(Code::Overload, &key(workload, "tasks"), message).hint(hint)

@@ -225,7 +225,13 @@ impl Kernel {
     }
 
     /// The thread waits: the engine learns that its job is blocked.
-    fn wait(&mut self, task: TaskId, on: Option<&'static Waiting>, until: Option<Time>, sleeps: bool) -> Result<(), Error> {
+    fn wait(
+        &mut self,
+        task: TaskId,
+        on: Option<&'static Waiting>,
+        until: Option<Time>,
+        sleeps: bool,
+    ) -> Result<(), Error> {
         self.order = self.order.wrapping_add(1);
         self.threads[task.index()].wait = Some(Wait { on, until, sleeps, order: self.order });
         self.waiting += 1;
@@ -464,8 +470,7 @@ impl Kernel {
 impl Scheduler for Kernel {
     fn enter(&mut self) -> usize {
         let before = self.board.ticks();
-        let (call, fault) =
-            free(|cs| (port::shared().call.borrow(cs).take(), port::shared().fault.borrow(cs).take()));
+        let (call, fault) = free(|cs| (port::shared().call.borrow(cs).take(), port::shared().fault.borrow(cs).take()));
         let now = port::now();
         self.costs.entries += 1;
         self.inputs.clear();

@@ -43,7 +43,7 @@ pub use takt_core as core;
 /// A virtual machine, for tests.
 #[cfg(not(target_os = "none"))]
 pub mod host {
-    pub use crate::port::host::{BOARD, HostBoard, Ended, Interrupt, Machine, burn, data, run};
+    pub use crate::port::host::{BOARD, Ended, HostBoard, Interrupt, Machine, burn, data, run};
 }
 
 /// Includes the table that the build script has written with `takt-mcu-build`: the table itself, `tasks` and `locks`.

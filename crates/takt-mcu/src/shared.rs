@@ -26,7 +26,11 @@ pub(crate) enum Call {
     TryLock(ResourceId),
     Unlock(ResourceId),
     /// To take one of a count, and to give a lock back in the same instant.
-    Wait { on: &'static Waiting, until: Option<Time>, unlock: Option<ResourceId> },
+    Wait {
+        on: &'static Waiting,
+        until: Option<Time>,
+        unlock: Option<ResourceId>,
+    },
     /// An input that the engine takes as it is.
     Input(Input),
     /// Counts of a task, by its number.

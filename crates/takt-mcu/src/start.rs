@@ -96,7 +96,7 @@ fn build<const N: usize>(
     let parts = Parts {
         engine,
         board,
-        tracer: Tracer::new(ring),
+        tracer: Tracer::new(ring, trace),
         restarts: table.restarts.to_vec(),
         duration: table.duration,
         table: wire::hash(table.system),

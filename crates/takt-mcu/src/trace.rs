@@ -10,17 +10,23 @@ use takt_core::wire::{Buffer, LONGEST, Message, put_message};
 
 /// How the trace leaves the board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Trace(u32);
+pub struct Trace {
+    bytes: u32,
+    records: bool,
+}
 
 impl Trace {
     /// No trace.
-    pub const OFF: Trace = Trace(0);
+    pub const OFF: Trace = Trace { bytes: 0, records: false };
+
+    /// No steps and no records, but faults, misuses, and the figures at the end: for measurements that the trace would disturb.
+    pub const FIGURES: Trace = Trace { bytes: 1024, records: false };
 
     /// A ring of so many bytes, which the idle thread empties to the board ([`Board::write`]). It is rounded up to a power of two.
     /// A message that finds no room is counted.
     #[must_use]
     pub const fn ring(bytes: u32) -> Trace {
-        Trace(if bytes == 0 { 0 } else { bytes.next_power_of_two() })
+        Trace { bytes: if bytes == 0 { 0 } else { bytes.next_power_of_two() }, records: true }
     }
 }
 
@@ -33,9 +39,9 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn new(trace: Trace) -> Option<&'static Ring> {
-        let bytes = (0..trace.0).map(|_| AtomicU8::new(0)).collect();
+        let bytes = (0..trace.bytes).map(|_| AtomicU8::new(0)).collect();
         let ring = Ring { bytes, written: AtomicU32::new(0), read: AtomicU32::new(0) };
-        (trace.0 > 0).then(|| &*Box::leak(Box::new(ring)))
+        (trace.bytes > 0).then(|| &*Box::leak(Box::new(ring)))
     }
 
     fn place(&self, at: u32) -> Option<&AtomicU8> {
@@ -77,6 +83,8 @@ impl Ring {
 /// Writes messages into the ring.
 pub(crate) struct Tracer {
     ring: Option<&'static Ring>,
+    /// Whether steps and their records are written.
+    records: bool,
     /// The instant of the last step.
     base: Time,
     dropped: u64,
@@ -86,8 +94,8 @@ pub(crate) struct Tracer {
 const MOST: usize = LONGEST + 2;
 
 impl Tracer {
-    pub(crate) fn new(ring: Option<&'static Ring>) -> Tracer {
-        Tracer { ring, base: Time::ZERO, dropped: 0 }
+    pub(crate) fn new(ring: Option<&'static Ring>, trace: Trace) -> Tracer {
+        Tracer { ring, records: trace.records && ring.is_some(), base: Time::ZERO, dropped: 0 }
     }
 
     pub(crate) fn message(&mut self, message: &Message) {
@@ -113,7 +121,7 @@ impl Tracer {
 
     /// A step with its inputs, before the engine makes it.
     pub(crate) fn step(&mut self, first: &Message, inputs: &[Input]) {
-        if self.ring.is_none() {
+        if !self.records {
             return;
         }
         self.message(first);
@@ -133,6 +141,6 @@ impl Sink for Tracer {
         self.message(&Message::Record(record));
     }
     fn wants_records(&self) -> bool {
-        self.ring.is_some()
+        self.records
     }
 }

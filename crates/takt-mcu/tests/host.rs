@@ -161,8 +161,11 @@ fn locks_and_sleeps_have_the_records_of_the_simulator() {
         task
     };
     for locking in [Locking::Fifo, Locking::Inheritance, Locking::Ceiling] {
-        let tasks =
-            vec![locked(periodic(10_000, 2_000), 300, 900), periodic(15_000, 4_000), locked(periodic(35_000, 9_000), 2_000, 5_000)];
+        let tasks = vec![
+            locked(periodic(10_000, 2_000), 300, 900),
+            periodic(15_000, 4_000),
+            locked(periodic(35_000, 9_000), 2_000, 5_000),
+        ];
         let system = System { resources: 1, locking, ..system(&edf::ONE_QUEUE, tasks) };
         assert_as_simulated::<3>(&edf::ONE_QUEUE, &system, Span::from_ms(210));
     }
@@ -267,7 +270,10 @@ fn a_handler_runs_after_an_abort() {
     let handled = Handler { runtime: us(500), deadline: Some(us(2_000)), utility: 0 };
     let system = System {
         late: Late::Abort,
-        ..system(&edf::ONE_QUEUE, vec![Task { handler: Some(handled), deadline: Some(us(5_000)), ..periodic(10_000, 4_000) }])
+        ..system(
+            &edf::ONE_QUEUE,
+            vec![Task { handler: Some(handled), deadline: Some(us(5_000)), ..periodic(10_000, 4_000) }],
+        )
     };
     let table = table::<1>(&edf::ONE_QUEUE, &system, Span::from_ms(95));
     let threads = Threads::new([late as Main]).handler(TaskRef::new(0), handler);
@@ -467,7 +473,11 @@ fn cook(task: &takt_mcu::Task) -> ! {
             s.expect(s.inside.swap(0, Ordering::Relaxed) == 1, "the lock excludes others");
         })
         .expect("it is free some day");
-        if s.draw(2) == 0 { s.condvar.notify_one() } else { s.condvar.notify_all() }
+        if s.draw(2) == 0 {
+            s.condvar.notify_one()
+        } else {
+            s.condvar.notify_all()
+        }
         task.wait_period().expect("nothing is held");
     }
 }
@@ -516,7 +526,8 @@ fn random_calls_and_interrupts_lose_no_wake_up() {
                 task.wait_period().expect("nothing is held");
             }
         }
-        let ran = run(table(entry, &system, Span::from_ms(300)), machine, [giver, taker, receiver, eater, cook, released]);
+        let ran =
+            run(table(entry, &system, Span::from_ms(300)), machine, [giver, taker, receiver, eater, cook, released]);
         prop_assert_eq!(ran.ending, Ending::Completed);
         let trouble = s.trouble.lock().expect("no one panics").clone();
         prop_assert!(trouble.is_empty(), "{:?}", trouble);

@@ -2,7 +2,7 @@
 
 use super::bytes::{Output, Reader};
 use crate::input::{Ending, Input};
-use crate::model::{Call, ResourceId, TaskId};
+use crate::model::{Call, PartitionId, ResourceId, TaskId};
 use crate::record::{Outcome, Place, Record, RecordKind, StopReason};
 use crate::time::{Span, Time};
 use crate::work::Work;
@@ -117,6 +117,12 @@ pub fn put_input(out: &mut impl Output, input: &Input) {
             out.put(u8::from(ending.regular));
             out.put(u8::from(ending.replaced));
         }
+        #[cfg(feature = "power")]
+        Input::Temperature { zone, millidegrees } => {
+            out.put(22);
+            out.unsigned(u64::from(zone));
+            out.maybe(millidegrees.map(i64::from));
+        }
     }
 }
 
@@ -126,8 +132,10 @@ pub fn get_input(reader: &mut Reader<'_>) -> Option<Input> {
     let kind = reader.byte()?;
     match kind {
         17 => return Some(Input::Configure { setting: reader.byte()?, value: reader.maybe()? }),
-        18 => return Some(Input::Switch { domain: maybe_u16(reader)?, to: reader.small()? }),
+        18 => return Some(Input::Switch { domain: maybe(reader)?, to: reader.small()? }),
         19 => return Some(Input::Table { to: reader.small()? }),
+        #[cfg(feature = "power")]
+        22 => return Some(Input::Temperature { zone: reader.small()?, millidegrees: maybe(reader)? }),
         _ => {}
     }
     let task = TaskId(reader.small()?);
@@ -169,9 +177,10 @@ pub fn get_input(reader: &mut Reader<'_>) -> Option<Input> {
     })
 }
 
-fn maybe_u16(reader: &mut Reader<'_>) -> Option<Option<u16>> {
+/// A number of the type that may be missing.
+fn maybe<T: TryFrom<i64>>(reader: &mut Reader<'_>) -> Option<Option<T>> {
     match reader.maybe()? {
-        Some(number) => u16::try_from(number).ok().map(Some),
+        Some(number) => T::try_from(number).ok().map(Some),
         None => Some(None),
     }
 }
@@ -276,6 +285,26 @@ pub fn put_record(out: &mut impl Output, base: Time, record: &Record) {
             out.put(24);
             out.unsigned(u64::from(to));
         }
+        RecordKind::Frequency { domain, khz } => {
+            out.put(25);
+            out.unsigned(u64::from(domain));
+            out.unsigned(u64::from(khz));
+        }
+        RecordKind::IdleLatency { place, limit_us } => {
+            out.put(26);
+            out.unsigned(u64::from(place.0));
+            out.maybe(limit_us.map(i64::from));
+        }
+        RecordKind::Temperature { zone, millidegrees } => {
+            out.put(27);
+            out.unsigned(u64::from(zone));
+            out.maybe(millidegrees.map(i64::from));
+        }
+        RecordKind::StartSkipped { partition, window } => {
+            out.put(28);
+            out.unsigned(u64::from(partition.0));
+            out.unsigned(u64::from(window));
+        }
     }
 }
 
@@ -295,10 +324,17 @@ fn get_kind(reader: &mut Reader<'_>) -> Option<RecordKind> {
             return Some(RecordKind::Round { place, set_point, measured, correction });
         }
         15 => return Some(RecordKind::Configure { setting: reader.byte()?, value: reader.maybe()? }),
-        21 => return Some(RecordKind::Switch { domain: maybe_u16(reader)?, to: reader.small()? }),
+        21 => return Some(RecordKind::Switch { domain: maybe(reader)?, to: reader.small()? }),
         22 => return Some(RecordKind::Window { window: reader.small()?, frame: reader.unsigned()? }),
         23 => return Some(RecordKind::WindowsLost { count: reader.unsigned()? }),
         24 => return Some(RecordKind::Table { to: reader.small()? }),
+        25 => return Some(RecordKind::Frequency { domain: reader.small()?, khz: reader.small()? }),
+        26 => return Some(RecordKind::IdleLatency { place: Place(reader.small()?), limit_us: maybe(reader)? }),
+        27 => return Some(RecordKind::Temperature { zone: reader.small()?, millidegrees: maybe(reader)? }),
+        28 => {
+            let partition = PartitionId(reader.small()?);
+            return Some(RecordKind::StartSkipped { partition, window: reader.small()? });
+        }
         _ => {}
     }
     let task = TaskId(reader.small()?);
@@ -356,4 +392,87 @@ fn of_a_job(reader: &mut Reader<'_>, kind: u8, task: TaskId) -> Option<RecordKin
         19 => RecordKind::Behind { task, job, abandoned: reader.unsigned()? },
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_input_and_record_survives() {
+        let (task, resource, job, span) = (TaskId(300), ResourceId(2), 70_000, Span::from_us(-5));
+        let inputs = [
+            Input::Usage { task, consumed: Work::nominal(Span::from_us(5)) },
+            Input::Dispatched { task, place: Place(2), at: Time::from_ns(9) },
+            Input::Complete { task, job },
+            Input::Block { task },
+            Input::Hold { task },
+            Input::Wake { task },
+            Input::Lock { task, resource },
+            Input::Unlock { task, resource },
+            Input::Yield { task },
+            Input::Skew { task, by: span },
+            Input::Share { task, share: Some(250_000), importance: 3 },
+            Input::Retime { task, period: Span::from_ms(3), deadline: None, runtime: Some(Span::from_ms(1)) },
+            Input::Call { task, call: Call::Deadline(Span::from_ms(7)) },
+            Input::Enter { task },
+            Input::Leave { task },
+            Input::Release { task },
+            Input::Terms { task, deadline: None, runtime: Some(Span::from_us(5)), utility: 3 },
+            Input::Configure { setting: 2, value: Some(-5) },
+            Input::Switch { domain: Some(1), to: 2 },
+            Input::Table { to: 1 },
+            Input::Abort { task },
+            Input::Exit { task, ending: Ending { regular: true, replaced: false } },
+            #[cfg(feature = "power")]
+            Input::Temperature { zone: 1, millidegrees: Some(-4_000) },
+        ];
+        for input in inputs {
+            let mut bytes = Vec::new();
+            put_input(&mut bytes, &input);
+            assert_eq!(get_input(&mut Reader::new(&bytes)), Some(input));
+            assert_eq!(get_input(&mut Reader::new(&bytes[..bytes.len() - 1])), None, "{input:?} cut off");
+        }
+        let (place, consumed) = (Place(1), Work::nominal(Span::from_us(7)));
+        let kinds = [
+            RecordKind::Release { task, job, deadline: Some(Time::MAX) },
+            RecordKind::Budget { task, job, amount: None },
+            RecordKind::Start { task, job, place },
+            RecordKind::Stop { task, job, place, reason: StopReason::Blocked },
+            RecordKind::Finish { task, job, outcome: Outcome::Skipped, consumed },
+            RecordKind::Block { task, job },
+            RecordKind::Wake { task, job },
+            RecordKind::Lock { task, resource, granted: true },
+            RecordKind::Unlock { task, resource },
+            RecordKind::Handler { task, job, deadline: None },
+            RecordKind::HandlerEnd { task, job, consumed },
+            RecordKind::Yield { task, job },
+            RecordKind::Deadlock { task, resource },
+            RecordKind::Round { place, set_point: span, measured: span, correction: span },
+            RecordKind::Burst { task, set_point: span, measured: span, next: span },
+            RecordKind::Configure { setting: 1, value: None },
+            RecordKind::Call { task, job, call: Call::Period(Span::from_ms(1)), granted: false },
+            RecordKind::LateSignal { task, job },
+            RecordKind::Lost { task },
+            RecordKind::Behind { task, job, abandoned: 3 },
+            RecordKind::Exit { task, failed: true },
+            RecordKind::Switch { domain: None, to: 1 },
+            RecordKind::Window { window: 4, frame: 1 << 40 },
+            RecordKind::WindowsLost { count: 1 },
+            RecordKind::Table { to: 1 },
+            RecordKind::Frequency { domain: 1, khz: 1_800_000 },
+            RecordKind::IdleLatency { place, limit_us: Some(9) },
+            RecordKind::Temperature { zone: 1, millidegrees: None },
+            RecordKind::StartSkipped { partition: PartitionId(2), window: 5 },
+        ];
+        let base = Time::from_ns(1_000_000);
+        for kind in kinds {
+            let record = Record { at: Time::from_ns(999_990), kind };
+            let mut bytes = Vec::new();
+            put_record(&mut bytes, base, &record);
+            assert_eq!(get_record(&mut Reader::new(&bytes), base), Some(record));
+            assert_eq!(get_record(&mut Reader::new(&bytes[..bytes.len() - 1]), base), None, "{kind:?} cut off");
+        }
+    }
 }

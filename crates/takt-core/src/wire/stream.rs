@@ -289,3 +289,83 @@ fn decode(reader: &mut Reader<'_>, base: Time) -> Option<Message> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TaskId;
+    use crate::record::{JobId, RecordKind};
+    use alloc::vec::Vec;
+
+    fn messages() -> Vec<Message> {
+        let (task, job): (TaskId, JobId) = (TaskId(1), 7);
+        Vec::from([
+            Message::Header { table: u64::MAX, nanoseconds: 125, ticks: 9 },
+            Message::Step { now: Time::from_ns(5_000) },
+            Message::Input(Input::Complete { task, job }),
+            Message::Record(Record { at: Time::from_ns(5_000), kind: RecordKind::Wake { task, job } }),
+            Message::Dropped { count: 3 },
+            Message::Misuse { task: 2, error: 4 },
+            Message::Fault { task: Some(1), cause: 2, pc: u32::MAX, lr: 1, detail: 9, at: Time::from_ns(6_000) },
+            Message::Figure(Figure { kind: FigureKind::Own, index: 3, value: 1 << 40 }),
+            Message::Close { end: Time::from_ns(9_000) },
+            Message::End,
+        ])
+    }
+
+    fn stream() -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut base, mut starts) = (Vec::new(), Time::ZERO, Vec::new());
+        for message in messages() {
+            starts.push(bytes.len());
+            put_message(&mut bytes, base, &message);
+            if let Message::Step { now } | Message::Close { end: now } = message {
+                base = now;
+            }
+        }
+        (bytes, starts)
+    }
+
+    /// The messages before the damage, and the damage with its place.
+    fn read(bytes: &[u8]) -> (Vec<Message>, Option<(usize, Damage)>) {
+        let (mut reader, mut base, mut found) = (Reader::new(bytes), Time::ZERO, Vec::new());
+        loop {
+            match next_message(&mut reader, &mut base) {
+                Ok(Some(message)) => found.push(message),
+                Ok(None) => return (found, None),
+                Err(why) => return (found, Some((reader.at(), why))),
+            }
+        }
+    }
+
+    #[test]
+    fn messages_survive() {
+        assert_eq!(read(&stream().0), (messages(), None));
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_off_keeps_what_came_before() {
+        let (bytes, starts) = stream();
+        for length in 0..bytes.len() {
+            let whole = starts.iter().skip(1).filter(|start| **start <= length).count();
+            let at = starts[whole];
+            let (found, damage) = read(&bytes[..length]);
+            assert_eq!(found, messages()[..whole]);
+            assert_eq!(damage, (at < length).then_some((at, Damage::CutOff)), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_in_its_message() {
+        let (bytes, starts) = stream();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                let (found, damage) = read(&damaged);
+                let message = starts.iter().filter(|start| **start <= at).count() - 1;
+                assert_eq!(found, messages()[..message], "bit {bit} of byte {at}");
+                assert!(damage.is_some_and(|(place, _)| place == starts[message]), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

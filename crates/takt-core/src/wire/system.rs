@@ -4,7 +4,7 @@ use super::bytes::{Output, Reader, VERSION};
 use crate::cpus::CpuSet;
 use crate::model::{
     Arrival, Backlog, Completion, Fit, Handler, Late, Load, Locking, MAX_SETTINGS, OnAbort, Placement, PolicySpec,
-    Program, Profile, Reservation, ResourceId, Scope, Server, ServerId, Step, System, Task, TaskId, Timing,
+    Profile, Program, Reservation, ResourceId, Scope, Server, ServerId, Step, System, Task, TaskId, Timing,
 };
 use crate::time::{Span, Time};
 use crate::utility::Utility;
@@ -67,11 +67,22 @@ pub fn get_system(bytes: &[u8], profile: &'static Profile) -> Option<System> {
     let seed = reader.unsigned()?;
     let horizon = reader.maybe()?.map(Time::from_ns);
     let load = get_load(reader)?;
-    let servers = list(reader, |reader| {
-        Some(Server { reservation: get_reservation(reader)?, priority: reader.small()? })
-    })?;
+    let servers =
+        list(reader, |reader| Some(Server { reservation: get_reservation(reader)?, priority: reader.small()? }))?;
     let tasks = list(reader, get_task)?;
-    let system = System { tasks, servers, late, backlog, resources, locking, timing, load, horizon, seed, ..System::new(cpus, policy) };
+    let system = System {
+        tasks,
+        servers,
+        late,
+        backlog,
+        resources,
+        locking,
+        timing,
+        load,
+        horizon,
+        seed,
+        ..System::new(cpus, policy)
+    };
     reader.is_at_end().then_some(system)
 }
 
@@ -274,11 +285,13 @@ fn put_task(out: &mut impl Output, task: &Task) {
     put_arrival(out, arrival);
     out.maybe(deadline.map(Span::ns));
     out.maybe(runtime.map(Span::ns));
-    let locks = || program.steps.iter().filter_map(|step| match step {
-        Step::Lock(resource) => Some((resource, true)),
-        Step::Unlock(resource) => Some((resource, false)),
-        _ => None,
-    });
+    let locks = || {
+        program.steps.iter().filter_map(|step| match step {
+            Step::Lock(resource) => Some((resource, true)),
+            Step::Unlock(resource) => Some((resource, false)),
+            _ => None,
+        })
+    };
     out.unsigned(locks().count() as u64);
     locks().for_each(|(resource, locked)| out.unsigned(u64::from(resource.0) << 1 | u64::from(locked)));
     out.put(u8::from(handler.is_some()));

@@ -50,11 +50,8 @@ struct Port {
 // SAFETY: there is one core, and PendSV does not preempt itself. The handlers of faults read it when no PendSV runs.
 unsafe impl Sync for Port {}
 
-static PORT: Port = Port {
-    stacks: UnsafeCell::new(Vec::new()),
-    scheduler: UnsafeCell::new(None),
-    current: UnsafeCell::new(0),
-};
+static PORT: Port =
+    Port { stacks: UnsafeCell::new(Vec::new()), scheduler: UnsafeCell::new(None), current: UnsafeCell::new(0) };
 
 static SHARED: Shared = Shared::new();
 
@@ -325,7 +322,13 @@ extern "C" fn fault(psp: u32, exc_return: u32) -> u32 {
         CFSR.write_volatile(status);
         let memory = status & 1 << 7 != 0;
         let bus = status & 1 << 15 != 0;
-        let address = if memory { MMFAR.read_volatile() } else if bus { BFAR.read_volatile() } else { 0 };
+        let address = if memory {
+            MMFAR.read_volatile()
+        } else if bus {
+            BFAR.read_volatile()
+        } else {
+            0
+        };
         (status, address)
     };
     // SAFETY: words that PendSV writes, which does not run now.

@@ -56,5 +56,11 @@ fn main() -> ! {
     if EVENT_PERIOD > Span::ZERO {
         timer(EVENT_PERIOD.ns() as u32);
     }
-    takt_mcu::start(board, &TABLE, [play as Main; STEPS.len()], Trace::ring(1 << 20))
+    // Without a trace the costs of the kernel alone are measured.
+    let trace = if option_env!("TAKT_TRACE").is_some_and(|word| word == "figures") {
+        Trace::FIGURES
+    } else {
+        Trace::ring(1 << 20)
+    };
+    takt_mcu::start(board, &TABLE, [play as Main; STEPS.len()], trace)
 }

@@ -46,7 +46,8 @@ pub(super) fn run(image: &Path, timeout: Span) -> Result<Ran, Failure> {
     let directory = tempfile::tempdir().map_err(|e| Failure::file("write", &std::env::temp_dir(), &e))?;
     let stream = directory.path().join("stream");
     let report = directory.path().join("report");
-    let failed = |e: std::io::Error| Failure::machine(Code::MissingProgram, format!("`{EMULATOR}` cannot be started: {e}"), FIX);
+    let failed =
+        |e: std::io::Error| Failure::machine(Code::MissingProgram, format!("`{EMULATOR}` cannot be started: {e}"), FIX);
     let out = fs::File::create(&report).map_err(|e| Failure::file("write", &report, &e))?;
     let errors = out.try_clone().map_err(|e| Failure::file("write", &report, &e))?;
     let child = Command::new(emulator)
@@ -68,13 +69,19 @@ pub(super) fn run(image: &Path, timeout: Span) -> Result<Ran, Failure> {
         }
         if Instant::now() >= until {
             let message = format!("`{}` has not ended within {timeout}", image.display());
-            return Err(Failure::input(Code::OutOfRange, message, "raise `--timeout`, or give the workload a shorter `duration`"));
+            return Err(Failure::input(
+                Code::OutOfRange,
+                message,
+                "raise `--timeout`, or give the workload a shorter `duration`",
+            ));
         }
         thread::sleep(Duration::from_millis(10));
     };
     let read = |path: &Path| {
         let mut bytes = Vec::new();
-        fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|e| Failure::file("read", path, &e))?;
+        fs::File::open(path)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .map_err(|e| Failure::file("read", path, &e))?;
         Ok::<_, Failure>(bytes)
     };
     Ok(Ran { stream: read(&stream)?, report: read(&report)?, status: status.code().unwrap_or(-1) })

@@ -39,7 +39,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run an image in QEMU (mps2-an385), and summarise its trace as `takt run` does
+    /// Start an image in QEMU (mps2-an385), and summarise its trace as `takt run` does
     #[command(name = "run")]
     Emulate {
         /// The image, an ELF file

@@ -59,7 +59,10 @@ pub(super) fn decode(name: &str, bytes: &[u8], table: &Table) -> Result<Decoded,
     let tick = match next_message(&mut reader, &mut base) {
         Ok(Some(Message::Header { table: hash, nanoseconds, ticks })) if nanoseconds > 0 && ticks > 0 => {
             if hash != table.hash {
-                let message = format!("{name}: the trace is of a table with hash {hash:016x}, and this workload has {:016x}", table.hash);
+                let message = format!(
+                    "{name}: the trace is of a table with hash {hash:016x}, and this workload has {:016x}",
+                    table.hash
+                );
                 let hint = "give the workload and the policy with which the image was built";
                 return Err(Failure::input(Code::OtherRecord, message, hint));
             }
@@ -185,9 +188,16 @@ impl Decoded {
     ) -> io::Result<()> {
         let (steps, records) = (self.steps.len(), self.records.len());
         match differing {
-            0 if self.dropped > 0 => writeln!(out, "trace: {steps} steps, {records} records; {} messages were dropped, so that no replay is possible", self.dropped)?,
+            0 if self.dropped > 0 => writeln!(
+                out,
+                "trace: {steps} steps, {records} records; {} messages were dropped, so that no replay is possible",
+                self.dropped
+            )?,
             0 => writeln!(out, "trace: {steps} steps, {records} records; a replay here has the same records")?,
-            _ => writeln!(out, "trace: {steps} steps, {records} records; a replay here has {replayed}, {differing} differ")?,
+            _ => writeln!(
+                out,
+                "trace: {steps} steps, {records} records; a replay here has {replayed}, {differing} differ"
+            )?,
         }
         if let Some((at, why)) = self.damage {
             writeln!(out, "damaged at byte {at}: {why}")?;
@@ -196,7 +206,11 @@ impl Decoded {
             let cause = CAUSES.get(usize::from(fault.cause).wrapping_sub(1)).copied().unwrap_or("fault");
             let name = fault.task.and_then(|task| workload.tasks.get(task as usize)).map(|info| info.name.as_str());
             let of = name.map_or("outside of tasks".to_owned(), |name| format!("in task `{name}`"));
-            writeln!(out, "{cause} {of} at {}: pc {:#x}, lr {:#x}, detail {:#x}", fault.at, fault.pc, fault.lr, fault.detail)?;
+            writeln!(
+                out,
+                "{cause} {of} at {}: pc {:#x}, lr {:#x}, detail {:#x}",
+                fault.at, fault.pc, fault.lr, fault.detail
+            )?;
         }
         if self.misuses > 0 {
             writeln!(out, "misuses of the interface: {}", self.misuses)?;
@@ -219,7 +233,12 @@ impl Decoded {
         for (index, info) in workload.tasks.iter().enumerate() {
             let of = |kind| self.figure(kind, index as u32);
             let (time, stack, merged) = (of(FigureKind::CpuTime), of(FigureKind::Stack), of(FigureKind::Merged));
-            writeln!(out, "task `{}`: CPU time {}, stack {stack} bytes used, {merged} notes merged", info.name, Span::from_ns(time as i64))?;
+            writeln!(
+                out,
+                "task `{}`: CPU time {}, stack {stack} bytes used, {merged} notes merged",
+                info.name,
+                Span::from_ns(time as i64)
+            )?;
         }
         Ok(())
     }
