@@ -89,7 +89,9 @@ impl Bench {
     fn emulate(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.takt);
         command.args(["mcu", "run"]).arg(image).arg(workload).arg("--json").args(more);
-        policy.into_iter().for_each(|policy| drop(command.args(["--policy", policy])));
+        if let Some(policy) = policy {
+            command.args(["--policy", policy]);
+        }
         let output = command.output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {errors}{}", workload.display(), String::from_utf8_lossy(&output.stdout));

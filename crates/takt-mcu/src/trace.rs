@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use takt_core::input::Input;
 use takt_core::record::{Record, Sink};
 use takt_core::time::Time;
-use takt_core::wire::{Buffer, LONGEST, Message, put_message};
+use takt_core::wire::{Message, Output, check, put_body};
 
 /// How the trace leaves the board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,20 +48,33 @@ impl Ring {
         self.bytes.get(at as usize & (self.bytes.len() - 1))
     }
 
-    fn room(&self) -> usize {
+    fn room(&self) -> u32 {
         let (written, read) = (self.written.load(Ordering::Relaxed), self.read.load(Ordering::Acquire));
-        self.bytes.len() - written.wrapping_sub(read) as usize
+        self.bytes.len() as u32 - written.wrapping_sub(read)
     }
 
-    /// Takes bytes for which there is room.
-    fn push(&self, bytes: &[u8]) {
-        let written = self.written.load(Ordering::Relaxed);
-        for (at, byte) in (0..).zip(bytes) {
-            if let Some(place) = self.place(written.wrapping_add(at)) {
-                place.store(*byte, Ordering::Relaxed);
-            }
+    fn set(&self, at: u32, byte: u8) {
+        if let Some(place) = self.place(at) {
+            place.store(byte, Ordering::Relaxed);
         }
-        self.written.store(written.wrapping_add(bytes.len() as u32), Ordering::Release);
+    }
+
+    /// Writes a message if there is room for it. No byte of it is seen before all of them are there.
+    fn push(&self, base: Time, message: &Message) -> bool {
+        let first = self.written.load(Ordering::Relaxed);
+        let room = self.room();
+        // The length comes first, and is known last.
+        let mut body =
+            Body { ring: self, at: first.wrapping_add(1), end: first.wrapping_add(room), sum: 0, full: room < 2 };
+        put_body(&mut body, base, message);
+        let (length, sum) = (body.at.wrapping_sub(first) - 1, body.sum);
+        body.put(sum);
+        if body.full {
+            return false;
+        }
+        self.set(first, length as u8);
+        self.written.store(body.at, Ordering::Release);
+        true
     }
 
     /// Hands bytes to the board, as many as it takes. Returns whether none are left.
@@ -80,6 +93,27 @@ impl Ring {
     }
 }
 
+/// The place in the ring of a message that is written.
+struct Body<'a> {
+    ring: &'a Ring,
+    at: u32,
+    end: u32,
+    sum: u8,
+    full: bool,
+}
+
+impl Output for Body<'_> {
+    #[inline]
+    fn put(&mut self, byte: u8) {
+        self.full |= self.at == self.end;
+        if !self.full {
+            self.ring.set(self.at, byte);
+            self.sum = check(self.sum, byte);
+            self.at = self.at.wrapping_add(1);
+        }
+    }
+}
+
 /// Writes messages into the ring.
 pub(crate) struct Tracer {
     ring: Option<&'static Ring>,
@@ -90,9 +124,6 @@ pub(crate) struct Tracer {
     dropped: u64,
 }
 
-/// Length, body and check.
-const MOST: usize = LONGEST + 2;
-
 impl Tracer {
     pub(crate) fn new(ring: Option<&'static Ring>, trace: Trace) -> Tracer {
         Tracer { ring, records: trace.records && ring.is_some(), base: Time::ZERO, dropped: 0 }
@@ -100,19 +131,11 @@ impl Tracer {
 
     pub(crate) fn message(&mut self, message: &Message) {
         let Some(ring) = self.ring else { return };
-        if self.dropped > 0 {
-            let mut bytes: Buffer<MOST> = Buffer::default();
-            put_message(&mut bytes, self.base, &Message::Dropped { count: self.dropped });
-            if let Some(bytes) = bytes.bytes().filter(|bytes| bytes.len() + MOST <= ring.room()) {
-                ring.push(bytes);
-                self.dropped = 0;
-            }
+        if self.dropped > 0 && ring.push(self.base, &Message::Dropped { count: self.dropped }) {
+            self.dropped = 0;
         }
-        let mut bytes: Buffer<MOST> = Buffer::default();
-        put_message(&mut bytes, self.base, message);
-        match bytes.bytes() {
-            Some(bytes) if bytes.len() <= ring.room() && self.dropped == 0 => ring.push(bytes),
-            _ => self.dropped += 1,
+        if self.dropped > 0 || !ring.push(self.base, message) {
+            self.dropped += 1;
         }
         if let Message::Step { now } | Message::Close { end: now } = message {
             self.base = *now;

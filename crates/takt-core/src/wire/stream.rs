@@ -135,17 +135,15 @@ pub enum Message {
     End,
 }
 
-/// Adds a byte to a check.
-const fn check(sum: u8, byte: u8) -> u8 {
+/// Adds a byte to the check of a message, which begins with zero.
+#[must_use]
+#[inline]
+pub const fn check(sum: u8, byte: u8) -> u8 {
     sum.rotate_left(1).wrapping_add(byte) ^ 0x5a
 }
 
-/// Writes a message; `base` is the instant of the last step.
-///
-/// # Panics
-/// When a message is longer than [`LONGEST`], which none is.
-pub fn put_message(out: &mut impl Output, base: Time, message: &Message) {
-    let mut body: Buffer<LONGEST> = Buffer::default();
+/// Writes the bytes of a message, without its length and its check, at most [`LONGEST`]; `base` is the instant of the last step.
+pub fn put_body(body: &mut impl Output, base: Time, message: &Message) {
     match *message {
         Message::Header { table, nanoseconds, ticks } => {
             body.put(0);
@@ -161,11 +159,11 @@ pub fn put_message(out: &mut impl Output, base: Time, message: &Message) {
         }
         Message::Input(input) => {
             body.put(2);
-            put_input(&mut body, &input);
+            put_input(body, &input);
         }
         Message::Record(record) => {
             body.put(3);
-            put_record(&mut body, base, &record);
+            put_record(body, base, &record);
         }
         Message::Dropped { count } => {
             body.put(4);
@@ -195,6 +193,12 @@ pub fn put_message(out: &mut impl Output, base: Time, message: &Message) {
         }
         Message::End => body.put(9),
     }
+}
+
+/// Writes a message with its length and its check; `base` is the instant of the last step.
+pub fn put_message(out: &mut impl Output, base: Time, message: &Message) {
+    let mut body: Buffer<LONGEST> = Buffer::default();
+    put_body(&mut body, base, message);
     let Some(bytes) = body.bytes() else { return };
     out.put(bytes.len() as u8);
     let mut sum = 0;
