@@ -205,7 +205,10 @@ impl Ledger {
                 Command::Continue { task, place, .. } => {
                     assert!(self.accounts[task.index()].place == Some(place), "task {} cannot continue", task.0);
                 }
-                Command::Stop { .. } | Command::Replace { .. } => {}
+                Command::Stop { .. }
+                | Command::Replace { .. }
+                | Command::Frequency { .. }
+                | Command::IdleLatency { .. } => {}
             }
         }
     }
@@ -340,7 +343,11 @@ impl Ledger {
             | RecordKind::Burst { .. }
             | RecordKind::Switch { .. }
             | RecordKind::Table { .. }
-            | RecordKind::Configure { .. } => {}
+            | RecordKind::Configure { .. }
+            | RecordKind::Frequency { .. }
+            | RecordKind::IdleLatency { .. }
+            | RecordKind::Temperature { .. }
+            | RecordKind::StartSkipped { .. } => {}
             RecordKind::Call { task, job, call, granted } => {
                 if granted {
                     self.accounts[task.index()].called(job, call, moment);

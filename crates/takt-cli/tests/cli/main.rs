@@ -19,6 +19,7 @@ mod machine;
 mod modules;
 mod placement;
 mod policy_modules;
+mod power;
 mod schedules;
 mod series;
 mod summary;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Call, Completion, ResourceId, TaskId};
+use takt_core::model::{Call, Completion, PartitionId, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -301,6 +301,9 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             resources: vec!["the \"bus\"".into()],
             domains: vec![DomainLabel { name: "l<e,ft".into(), policy: "g-edf".into() }],
             alternatives: vec!["g-gua".into(), "rr:quantum=2ms,kpi=1".into()],
+            frequency_domains: vec!["a<53".into(), String::new()],
+            zones: vec!["so,c".into()],
+            partitions: vec!["\"A\"".into()],
             window_lengths: Vec::new(),
             duration: None,
             start_unix_ns,
@@ -404,7 +407,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 push(RecordKind::Behind { task, job, abandoned });
                 push(RecordKind::LateSignal { task, job: abandoned });
             }
-            (7, _, _) => push(match how % 7 {
+            (7, _, _) => push(match how % 11 {
                 0 => RecordKind::LateSignal { task, job: next[index] },
                 1 => RecordKind::Exit { task, failed: next[index] % 2 == 1 },
                 2 => RecordKind::Yield { task, job: next[index] },
@@ -414,6 +417,13 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 5 => {
                     RecordKind::Budget { task, job: next[index], amount: (how > 99).then_some(Span::from_ns(1 << 50)) }
                 }
+                6 => RecordKind::Frequency { domain: u16::from(how % 3), khz: 1_000 * u32::from(how) },
+                7 => RecordKind::Temperature {
+                    zone: u16::from(how % 2),
+                    millidegrees: (how > 99).then_some(wait as i32 - 500),
+                },
+                8 => RecordKind::IdleLatency { place: Place(0), limit_us: (how > 99).then_some(u32::from(how)) },
+                9 => RecordKind::StartSkipped { partition: PartitionId(u32::from(how % 2)), window: u32::from(how) },
                 _ => RecordKind::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {
