@@ -24,6 +24,7 @@ mod plan;
 mod reactions;
 mod report;
 mod requests;
+mod resumes;
 mod rings;
 mod scheduler;
 mod segments;

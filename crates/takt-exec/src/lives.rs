@@ -4,7 +4,7 @@
 use crate::actuator::{Groups, Processes, Times};
 use crate::levels::highest;
 use crate::life::{Incarnation, Life, Message, Request};
-use crate::plan::{Dispatch, Plan, Process, TaskEnd};
+use crate::plan::{Dispatch, Plan, Process, TaskEnd, Threads as ThreadsOfPrograms};
 use crate::report::{Attempt, Error};
 use crate::requests::Requests;
 use rtrb::Producer;
@@ -106,6 +106,7 @@ impl Task {
 
 pub(crate) struct Lives<P: Processes> {
     plan: Arc<Plan>,
+    threads: Arc<ThreadsOfPrograms>,
     pub(crate) processes: P,
     pub(crate) tasks: Vec<Task>,
     tasks_by_group: HashMap<Group, TaskId>,
@@ -138,6 +139,7 @@ impl<P: Processes> Lives<P> {
             tasks_by_pid: HashMap::with_capacity(homes.len()),
             requests: Arc::new(Requests::new(homes.len())),
             tasks: homes.into_iter().map(Task::new).collect(),
+            threads: Arc::new(plan.threads()),
             plan,
             processes,
             first_spawn_error: None,
@@ -352,7 +354,8 @@ impl<P: Processes> Lives<P> {
         let program = program.unwrap_or(task);
         self.tasks[task.index()].signalled = true;
         // Threads that have not attached are in the group of the program.
-        let waits = self.plan.threads_of(program).any(|task| self.tasks[task.index()].life == Life::Initialising);
+        let of_program = self.threads.of(program);
+        let waits = of_program.iter().any(|task| self.tasks[task.index()].life == Life::Initialising);
         let known = &mut self.tasks[program.index()];
         if known.life == Life::Initialising && known.signalled && !waits {
             (known.life, known.init_limit) = (Life::Alive, None);
@@ -367,7 +370,7 @@ impl<P: Processes> Lives<P> {
 
     /// Whether the task is one of several of its program.
     fn is_thread(&self, task: TaskId) -> bool {
-        self.plan.processes[task.index()].thread_of.is_some() || self.plan.threads_of(task).next().is_some()
+        self.plan.processes[task.index()].thread_of.is_some() || !self.threads.of(task).is_empty()
     }
 
     /// The schedule begins: what processes do from now on is counted.
@@ -509,18 +512,19 @@ impl<P: Processes> Lives<P> {
 
     /// Finds the threads that have ended, and the ones that cannot end since they are frozen.
     fn look_at_threads(&mut self) {
-        if !self.begun || !self.plan.has_threads() {
+        if !self.begun || !self.threads.are_there() {
             return;
         }
-        let plan = self.plan.clone();
+        let threads = self.threads.clone();
         for program in (0..self.tasks.len() as u32).map(TaskId) {
             let known = &self.tasks[program.index()];
             let lives = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
-            if !lives || plan.threads_of(program).next().is_none() {
+            let of_program = threads.of(program);
+            if !lives || of_program.is_empty() {
                 continue;
             }
             let states: Vec<(TaskId, ThreadState)> = std::iter::once(program)
-                .chain(plan.threads_of(program))
+                .chain(of_program.iter().copied())
                 .filter(|task| self.tasks[task.index()].life == Life::Alive)
                 .map(|task| (task, self.processes.thread_state(self.tasks[task.index()].home.group)))
                 .collect();
@@ -536,7 +540,7 @@ impl<P: Processes> Lives<P> {
                 let state = states.iter().find(|(of, _)| *of == task);
                 state.is_none_or(|(_, state)| *state == ThreadState::Ended)
             };
-            if states.first() == Some(&(program, ThreadState::Alive)) && plan.threads_of(program).all(ended) {
+            if states.first() == Some(&(program, ThreadState::Alive)) && of_program.iter().copied().all(ended) {
                 self.processes.end_displaced(self.tasks[program.index()].home.group);
             }
             // All at once: the end of the program is reported by its parent, this process.
@@ -550,8 +554,8 @@ impl<P: Processes> Lives<P> {
     /// The last process of a task's group has ended.
     fn emptied(&mut self, task: TaskId) {
         let end = self.tasks[task.index()].end;
-        for thread in self.plan.clone().threads_of(task) {
-            self.thread_ended(thread, end);
+        for thread in self.threads.clone().of(task) {
+            self.thread_ended(*thread, end);
         }
         let Process { per_job, on_exit, .. } = self.plan.processes[task.index()];
         let known = &mut self.tasks[task.index()];

@@ -7,6 +7,7 @@
 mod changes;
 mod drive;
 mod faults;
+mod power;
 mod tests;
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
@@ -24,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use takt_abi::{Job, Kind, Page, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, Program, Step, TaskId, scaled};
-use takt_core::record::JobId;
+use takt_core::record::{JobId, Place};
 use takt_core::rng;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
@@ -151,6 +152,12 @@ pub(crate) struct World {
     pub(crate) ring: usize,
     /// The sources of events.
     pub(crate) sources: Vec<Changing>,
+    /// The requests of the power policy, and how often they were handed over.
+    pub(crate) frequencies: Vec<(Span, u16, u32)>,
+    pub(crate) latencies: Vec<(Span, Place, Option<u32>)>,
+    pub(crate) posts: u64,
+    /// The samples of temperatures that are to come, in ascending order of their instants in the schedule.
+    pub(crate) temperatures: VecDeque<(Span, u16, Option<i32>)>,
 }
 
 /// A source of events that changes all the time for a while. Its program reads all that is there at once.
@@ -268,6 +275,10 @@ impl World {
             measurements: 0,
             ring: 1 << 12,
             sources: Vec::new(),
+            frequencies: Vec::new(),
+            latencies: Vec::new(),
+            posts: 0,
+            temperatures: VecDeque::new(),
         }
     }
 
@@ -722,6 +733,19 @@ impl Actuator for Machine {
     fn wake_supervisor(&self) {
         self.world().wake = true;
     }
+    fn set_frequency(&self, domain: u16, khz: u32) {
+        let mut world = self.world();
+        let now = world.now;
+        world.frequencies.push((now, domain, khz));
+    }
+    fn limit_latency(&self, cpu: Place, limit_us: Option<u32>) {
+        let mut world = self.world();
+        let now = world.now;
+        world.latencies.push((now, cpu, limit_us));
+    }
+    fn post_power(&self) {
+        self.world().posts += 1;
+    }
 }
 
 impl Processes for Machine {
@@ -763,7 +787,7 @@ impl Processes for Machine {
         }
         world.processes.insert(pid, process);
         let plan = world.plan.clone();
-        for thread in plan.threads_of(task) {
+        for &thread in plan.threads().of(task) {
             let number = world.new_pid();
             let doing = Doing::Work(world.faults.initialisation());
             let page = &world.pages[thread.index()];

@@ -34,6 +34,12 @@ pub fn suspended() -> Span {
     (with - read(ClockId::Monotonic)).or_zero()
 }
 
+/// Page faults of the calling thread since it began, with and without a read from a disk. One system call. `None` if the kernel does not count them.
+#[must_use]
+pub fn page_faults() -> Option<u64> {
+    sys::page_faults()
+}
+
 fn parse_stolen(stat: &str, cpus: &CpuSet, ticks_per_second: u64) -> Option<Span> {
     let of_cpu = |line: &str| -> Option<u64> {
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();

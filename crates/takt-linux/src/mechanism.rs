@@ -7,6 +7,7 @@
 
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
+use crate::control_files::ControlFiles;
 use crate::delegated::Delegated;
 use crate::freezer::{self, Freezer};
 use crate::group::{Group, Member, Names, PartitionHandle, Thread, Tree, Unavailable};
@@ -38,8 +39,9 @@ use takt_core::time::Span;
 const FILES_MAX: usize = 256;
 /// At most this many partitions keep their CPU set's control file open.
 const CPU_FILES_MAX: usize = 64;
-/// How long [`Mechanism::destroy`] waits for killed processes to be gone.
+/// How long [`Mechanism::destroy`] waits for killed processes to be gone, and so much longer for each.
 const DESTROY_TIME: Duration = Duration::from_secs(2);
+const DESTROY_TIME_EACH: Duration = Duration::from_millis(3);
 
 /// Which mechanism to use (`--mechanism`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,8 +74,6 @@ struct Partition {
     stale: AtomicBool,
     cpu_file: Option<OwnedFd>,
     members: Vec<Member>,
-    /// In large runs the freezer file used last. Only ever tried, never waited for.
-    cached: Mutex<Option<(u32, OwnedFd)>>,
 }
 
 /// What a mechanism is opened with.
@@ -91,7 +91,7 @@ struct Trees {
 ///
 /// Set up with `&mut self`, then shared in an `Arc`. [`thaw`](Mechanism::thaw), [`freeze`](Mechanism::freeze),
 /// [`set_cpus`](Mechanism::set_cpus) and [`cpu_time`](Mechanism::cpu_time) are for the scheduler thread: they do not
-/// allocate, and up to 256 processes they only write to files that are already open. Everything else is for an
+/// allocate, and up to 256 processes they only write to files that are already open (but see [`Mechanism::keep_few_files`]). Everything else is for an
 /// ordinary thread. Dropping it destroys what is left of the run.
 pub struct Mechanism {
     run: RunId,
@@ -105,6 +105,8 @@ pub struct Mechanism {
     trees: Vec<Arc<Tree>>,
     cpus: CpuSet,
     partitions: Vec<Partition>,
+    /// In large runs, and with few descriptors.
+    files: ControlFiles,
     processes: usize,
     cpu_files: usize,
     inotify: OwnedFd,
@@ -191,6 +193,12 @@ impl Mechanism {
     /// Has processes started by this one. Without, or where it cannot, they are forks of the calling process.
     pub fn start_by(&mut self, starter: Starter) {
         self.starter = Some(starter);
+    }
+
+    /// CPU time that the starter has used; zero without one.
+    #[must_use]
+    pub fn starter_time(&self) -> Span {
+        self.starter.as_ref().and_then(Starter::cpu_time).unwrap_or_default()
     }
 
     /// [`Mechanism::open`] on a given layout, such as that of this machine without one of its hierarchies.
@@ -338,6 +346,7 @@ impl Mechanism {
             cpuset,
             cpus,
             partitions: Vec::new(),
+            files: ControlFiles::of_partitions(),
             processes: 0,
             cpu_files: 0,
             inotify,
@@ -409,26 +418,40 @@ impl Mechanism {
             stale: AtomicBool::new(false),
             cpu_file: None,
             members: std::iter::repeat_with(Member::default).take(processes).collect(),
-            cached: Mutex::new(None),
         });
+        let were_few = self.processes <= FILES_MAX;
         self.processes += processes;
         let handle = PartitionHandle(number as u32);
+        if self.files.are_few() {
+            return Ok(handle);
+        }
         if self.processes <= FILES_MAX {
             for index in 0..processes {
                 let file = self.freezer.open(self.group(handle, index))?;
                 self.partitions[number].members[index].file = file;
             }
-        } else {
-            // One per partition from here on, also for those that were added before.
+            self.files.add(None);
+            return Ok(handle);
+        }
+        if were_few {
+            // One per partition from here on, also for the partitions that were added before.
             for partition in &mut self.partitions {
                 partition.members.iter_mut().for_each(|member| member.file = None);
             }
-            if processes > 0 {
-                let file = self.freezer.open(self.group(handle, 0))?;
-                self.partitions[number].cached = Mutex::new(file.map(|file| (0, file)));
-            }
         }
+        let first = (processes > 0).then(|| self.group(handle, 0));
+        let file =
+            first.map(|group| Ok::<_, Errno>(self.freezer.open(group)?.map(|file| (group, file)))).transpose()?;
+        self.files.add(file.flatten());
         Ok(handle)
+    }
+
+    /// Keeps at most 256 control files of groups open, whatever the number of partitions. To be called before partitions are added.
+    ///
+    /// Each further group then opens its file when it is stopped or started: two system calls of the scheduler thread more.
+    pub fn keep_few_files(&mut self) {
+        debug_assert!(self.partitions.is_empty());
+        self.files = ControlFiles::few();
     }
 
     /// Says that [`Mechanism::set_cpus`] will be called for this partition, so that its file is opened in advance.
@@ -695,14 +718,7 @@ impl Mechanism {
         if file.is_some() || self.freezer.tree().is_none() {
             return set(file);
         }
-        // Never wait here: whoever holds the lock may be a thread that the caller keeps from running.
-        let Ok(mut cached) = self.partitions[group.partition.0 as usize].cached.try_lock() else {
-            return set(self.freezer.open(group)?.as_ref());
-        };
-        if cached.as_ref().is_none_or(|(index, _)| *index != group.index) {
-            *cached = self.freezer.open(group)?.map(|file| (group.index, file));
-        }
-        set(cached.as_ref().map(|(_, file)| file))
+        self.files.with(group, || self.freezer.open(group), set)
     }
 
     /// Sends a signal to the process that was started in the group, and to none that it started. It takes effect when the group is
@@ -1058,7 +1074,8 @@ impl Mechanism {
     /// # Errors
     /// When something could not be removed; then a later clean-up of leftovers will find it.
     pub fn destroy(&self) -> io::Result<()> {
-        let deadline = Instant::now() + DESTROY_TIME;
+        let each = u32::try_from(self.processes).unwrap_or(u32::MAX);
+        let deadline = Instant::now() + DESTROY_TIME.saturating_add(DESTROY_TIME_EACH.saturating_mul(each));
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
         }

@@ -50,7 +50,7 @@ pub(crate) fn run(verbose: bool, until: Option<Instant>) -> Outcome {
     };
     let limit = until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(Instant::now())).min(BOOT_TIME_MAX);
     let append = "systemd.unit=takt-test.target systemd.show_status=no systemd.log_level=info systemd.log_target=journal systemd.journald.forward_to_console=no";
-    let machine = Boot { kernel: &kernels[0], initramfs: &initramfs, mode: Mode::Exact, append };
+    let machine = Boot { kernel: &kernels[0], initramfs: &initramfs, mode: Mode::Exact, hardware: None, append };
     let (mut lines, start) = (Vec::new(), Instant::now());
     let counts = super::boot(&machine, verbose, limit, &mut lines);
     lines.iter().for_each(|line| println!("{line}"));

@@ -111,6 +111,9 @@ pub(crate) struct Args {
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = run::MechanismName::Auto)]
     mechanism: run::MechanismName,
+    /// Control the power management of an imitated machine, whose files are below this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    sysfs_root: Option<PathBuf>,
 }
 
 /// Faults of the command line: the reason, DEmOS's help, and its status.
@@ -197,6 +200,7 @@ fn steps(args: &Args) -> Outcome {
         // DEmOS knows no other instances. Here they are reported.
         share_cpus: true,
         no_control: false,
+        sysfs_root: args.sysfs_root.clone(),
         record: None,
         metrics: None,
         on_window: args.window.clone(),

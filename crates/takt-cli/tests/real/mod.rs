@@ -13,6 +13,7 @@ mod misbehaviour;
 mod modules;
 mod online;
 mod order;
+mod power;
 mod priority;
 mod protocol;
 mod reactions;

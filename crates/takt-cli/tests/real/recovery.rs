@@ -150,9 +150,10 @@ fn a_group_that_another_program_removes_ends_its_task_alone() {
     });
 }
 
-/// The mounted hierarchies with a freezer, a cpuset, or cgroup v2: the mount point, and how it is mounted again.
+/// The first mounts of hierarchies with a freezer, a cpuset, or cgroup v2: the mount point, and how it is mounted again.
 fn hierarchies() -> Vec<(PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut seen = Vec::new();
     let known = mounts.lines().filter_map(|line| {
         let [_, mount, kind, options, ..] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
         let controller = options.split(',').find(|option| ["freezer", "cpuset"].contains(option));
@@ -163,7 +164,10 @@ fn hierarchies() -> Vec<(PathBuf, String)> {
             }
             _ => return None,
         };
-        Some((PathBuf::from(mount), how))
+        let hierarchy = (kind.to_owned(), controller.map(str::to_owned));
+        let is_first = !seen.contains(&hierarchy);
+        seen.push(hierarchy);
+        is_first.then(|| (PathBuf::from(mount), how))
     });
     known.collect()
 }

@@ -10,7 +10,8 @@ use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
 use crate::report::Error;
-use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
+use crate::resumes::Resumes;
+use crate::scheduler::{Heard, Item, Links, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -142,8 +143,9 @@ fn drive(
         }
         None => (None, Orders::default()),
     };
-    let setup =
-        Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+    let links = Links { inbox: scheduler_inbox, outbox: scheduler_outbox, returned: scheduler_returned };
+    let resumes = Resumes::new(if plan.few_descriptors { 1 } else { usize::MAX }, n);
+    let setup = Setup::new(engine, machine.clone(), plan, &lives, links, resumes);
     let lost = setup.lost.clone();
     lives.look();
     lives.send(&mut inbox);
@@ -262,6 +264,11 @@ struct Turns<'a, 'o> {
 }
 
 impl Turns<'_, '_> {
+    /// When the next sample of a temperature comes.
+    fn next_temperature(&self) -> Span {
+        self.machine.world().temperatures.front().map_or(Span::MAX, |(at, ..)| self.start + *at)
+    }
+
     fn supervise(&mut self) {
         let now = self.machine.world().now;
         self.machine.world().wake = false;
@@ -271,6 +278,11 @@ impl Turns<'_, '_> {
         self.lives.look();
         self.observer.drain(self.outbox, self.returned);
         self.orders.send(now, self.start);
+        while self.next_temperature() <= now {
+            let sample = self.machine.world().temperatures.pop_front();
+            let message = sample.map(|(_, zone, millidegrees)| Message::Temperature { zone, millidegrees });
+            self.lives.outgoing.extend(message);
+        }
         let elapsed = (now - self.start).or_zero();
         self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
         for (task, grace) in self.observer.left() {
@@ -299,7 +311,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
             let called = self.messages || machine.world().has_heard();
             let scheduler_at = if called { now } else { due.max(now) }.max(self.stalls.scheduler);
             let called = machine.world().wakes_supervisor();
-            let round = self.round.min(self.orders.next(self.start)).max(now);
+            let round = self.round.min(self.orders.next(self.start)).min(self.next_temperature()).max(now);
             let supervisor_at = if called { now } else { round }.max(self.stalls.supervisor);
             let next = machine.world().next().min(scheduler_at).min(supervisor_at);
             self.turns = if next == self.instant { self.turns + 1 } else { 0 };

@@ -88,8 +88,10 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         manager: None,
         names: None,
         remaps_cpus: false,
+        few_descriptors: false,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)
