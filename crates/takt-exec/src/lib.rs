@@ -13,6 +13,7 @@ mod causes;
 mod change;
 mod control;
 mod floods;
+mod incidents;
 mod levels;
 mod life;
 mod linux;

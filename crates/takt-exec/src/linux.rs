@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use takt_abi::{Job, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{System, TaskId};
-use takt_core::record::JobId;
+use takt_core::record::{JobId, Place};
 use takt_core::time::Span;
+use takt_linux::power::Requests;
 use takt_linux::rt::{self, Class};
 use takt_linux::{
     Group, Identity, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, ThreadState, Tracepoints,
@@ -54,6 +55,8 @@ pub(crate) struct Acts {
     pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
+    /// With a power policy.
+    pub(crate) power: Option<Requests>,
 }
 
 impl Actuator for Acts {
@@ -126,6 +129,15 @@ impl Actuator for Acts {
     }
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+    fn set_frequency(&self, domain: u16, khz: u32) {
+        self.power.iter().for_each(|power| power.frequency(domain.into(), khz));
+    }
+    fn limit_latency(&self, cpu: Place, limit_us: Option<u32>) {
+        self.power.iter().for_each(|power| power.latency(cpu.index(), limit_us));
+    }
+    fn post_power(&self) {
+        self.power.iter().for_each(Requests::post);
     }
 }
 
@@ -473,6 +485,9 @@ impl Processes for Children {
     }
     fn set_priorities(&self, group: Group, priority: u8) {
         self.mechanism.set_priorities(group, priority);
+    }
+    fn take_back(&self, group: Group) -> io::Result<bool> {
+        self.mechanism.take_back(group)
     }
     fn populated(&self, group: Group) -> io::Result<bool> {
         self.mechanism.populated(group)

@@ -26,6 +26,8 @@ pub(crate) struct Home {
 
 /// At most so many groups are read in one round.
 const LOOKS: usize = 64;
+/// Of so many processes the group is looked up in one round.
+const PLACES: usize = 4;
 
 /// The threads in the group of a task's process, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +52,8 @@ pub(crate) struct Task {
     threads: Threads,
     /// Some process of the task had several threads or processes.
     pub(crate) had_several: bool,
+    /// How often another program has moved its process to another group.
+    pub(crate) strayed: u64,
     pub(crate) end: Option<TaskEnd>,
     /// Whether the process that ended last ended well, and whether any did.
     well: bool,
@@ -88,6 +92,7 @@ impl Task {
             ending: None,
             threads: Threads::Unknown,
             had_several: false,
+            strayed: 0,
             end: None,
             well: true,
             succeeded: false,
@@ -122,6 +127,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
     next_look: usize,
+    /// The task whose process is looked for next.
+    next_place: usize,
 }
 
 impl<P: Processes> Lives<P> {
@@ -143,6 +150,7 @@ impl<P: Processes> Lives<P> {
             ends: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
+            next_place: 0,
         }
     }
 
@@ -584,6 +592,7 @@ impl<P: Processes> Lives<P> {
     pub(crate) fn look(&mut self) {
         self.advance_ends();
         self.look_at_threads();
+        self.take_back();
         let by_priority = self.plan.dispatch == Dispatch::Priority;
         for _ in 0..self.tasks.len().min(LOOKS) {
             let index = self.next_look % self.tasks.len();
@@ -622,6 +631,29 @@ impl<P: Processes> Lives<P> {
                 let (task, incarnation) = (TaskId(index as u32), known.incarnation);
                 let several = found == Threads::Several;
                 self.outgoing.push_back(Message::Threads { task, incarnation, several });
+            }
+        }
+    }
+
+    /// Looks whether processes are in their groups. In another one a process would not be stopped.
+    fn take_back(&mut self) {
+        for _ in 0..self.tasks.len().min(PLACES) {
+            let index = self.next_place % self.tasks.len();
+            self.next_place = index + 1;
+            let known = &mut self.tasks[index];
+            let lives = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+            if !lives || known.life == Life::Dying {
+                continue;
+            }
+            let group = known.home.group;
+            match self.processes.take_back(group) {
+                Ok(false) => {}
+                Ok(true) => known.strayed += 1,
+                // What cannot be scheduled does not run either.
+                Err(_) => {
+                    known.strayed += 1;
+                    let _ = self.processes.kill(group);
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ use takt_core::model::{OnAbort, OnExit, PolicySpec, System, Task, TaskId, Window
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
+use takt_linux::power;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
 use takt_linux::{Announcer, Choice, Identity, JobEnd, Limit, Names, RunId, Signal};
@@ -71,6 +72,9 @@ pub struct Plan {
     pub ends_with_processes: bool,
     /// Lines at the begin of windows.
     pub announcer: Option<Arc<Announcer>>,
+    /// The frequencies, idle states and sensors that the engine's power policy uses, numbered as its platform is. The CPUs of the latencies are those of
+    /// the system, in ascending order.
+    pub power: Option<power::Settings>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }
@@ -406,6 +410,12 @@ pub trait Observer {
     /// A process of a task has ended by itself.
     fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
         let _ = (task, end);
+        Ok(())
+    }
+    /// Something has happened to the machine or the groups of the run, about which this is a sentence: a CPU has gone offline, the
+    /// machine was suspended, another program has moved a process.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        let _ = what;
         Ok(())
     }
     /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.

@@ -724,6 +724,9 @@ impl<A: Actuator> Scheduler<A> {
                         self.threads(task, several);
                     }
                 }
+                Message::Temperature { zone, millidegrees } => {
+                    self.inputs.push(Input::Temperature { zone, millidegrees });
+                }
                 Message::Change { change } => self.change = Some(change),
                 Message::Stop => self.stop = true,
             }
@@ -883,7 +886,7 @@ impl<A: Actuator> Scheduler<A> {
         let began = self.setup.actuator.now();
         self.find_before(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
-        let mut started = None;
+        let (mut started, mut power) = (None, false);
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
@@ -904,6 +907,14 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Start { task, place, work } => self.dispatch(task, Some(place), work, false),
                 Command::Move { task, to, work, .. } => self.dispatch(task, Some(to), work, true),
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
+                Command::Frequency { domain, khz } => {
+                    self.setup.actuator.set_frequency(domain, khz);
+                    power = true;
+                }
+                Command::IdleLatency { cpu, limit_us } => {
+                    self.setup.actuator.limit_latency(cpu, limit_us);
+                    power = true;
+                }
             }
         }
         if started.is_none() {
@@ -911,6 +922,10 @@ impl<A: Actuator> Scheduler<A> {
         }
         self.leave_aborted();
         self.freeze_unpreempted();
+        // Last, because it wakes another thread.
+        if power {
+            self.setup.actuator.post_power();
+        }
         let done = self.setup.actuator.now();
         if acted {
             self.results.effort.add(done - began);

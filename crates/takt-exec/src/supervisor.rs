@@ -3,6 +3,7 @@
 use crate::causes::Found;
 use crate::change::Change;
 use crate::control::{self, Control};
+use crate::incidents::{Incident, Incidents};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
@@ -21,6 +22,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,6 +30,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
+use takt_linux::power::{Power, Refusal, Sample};
 use takt_linux::rt::Class;
 use takt_linux::starter::Starter;
 use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, disturbance, leftovers, watcher};
@@ -201,6 +204,8 @@ struct Supervisor {
     wake: OwnedFd,
     signals: Signals,
     service: Service,
+    /// With a power policy.
+    power: Option<(Power, Receiver<Sample>)>,
 }
 
 impl Supervisor {
@@ -232,10 +237,23 @@ impl Supervisor {
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
         *lock = Some(CpuLock::acquire(&id, &cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
+        // Before the groups: what this machine refuses is refused before anything is started.
+        let power = match &plan.power {
+            None => None,
+            Some(settings) => {
+                let scheduler = scheduler_cpus(&plan, system, &present);
+                let wake = wake.try_clone().what("eventfd")?;
+                let opened = Power::open(&id, settings.clone(), scheduler, &cpus, wake);
+                Some(opened.map_err(|refusal| match refusal {
+                    Refusal::InUse(u) => Error::FrequencyInUse(u),
+                    Refusal::Unavailable(u) => Error::Power(u),
+                })?)
+            }
+        };
         let homes = homes(system, &plan, &present, &mut mechanism).what("cannot create the groups of the processes")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
         let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
         epoll::add(&epoll, &control, EventData::new_u64(CONTROL), EventFlags::IN | EventFlags::ET).what("epoll")?;
         let (plan, mechanism) = (Arc::new(plan), Arc::new(mechanism));
         let children = Children::new(mechanism.clone(), plan.clone(), system, epoll.try_clone().what("epoll")?)?;
@@ -243,7 +261,8 @@ impl Supervisor {
         let lives = Lives::new(plan.clone(), children, homes);
         let service = Service::new(plan.manager.clone());
         service.status(|| format!("{}: starting {n} processes", plan.name));
-        let mut supervisor = Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service };
+        let mut supervisor =
+            Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service, power };
         for task in (0..n as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
             observer.starting(task.index() + 1, n);
@@ -309,9 +328,7 @@ impl Supervisor {
         let (scheduler_returned, mut returned) = RingBuffer::new(1);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let present = self.mechanism.cpus();
-        let (cpus, own) = (self.plan.cpus(&system, &present), self.plan.own_cpus(&system, &present));
-        // Beside processes that run before it, the scheduler runs on the CPU that they leave.
-        let single = (own.len() == 1 && !self.plan.outranks_scheduler()).then_some(own);
+        let cpus = self.plan.cpus(&system, &present);
         let acts = Acts {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
@@ -319,10 +336,11 @@ impl Supervisor {
             epoll: self.epoll.try_clone().what("epoll")?,
             ends: self.lives.processes.ends(),
             wake: self.wake.try_clone().what("eventfd")?,
+            power: self.power.as_ref().map(|(power, _)| power.requests()),
         };
         let frame = Frame {
             epoll: self.epoll.try_clone().what("epoll")?,
-            cpus: self.plan.scheduler_cpus.or(single),
+            cpus: scheduler_cpus(&self.plan, &system, &present),
             class: self.plan.scheduler_class,
             hooks: self.plan.hooks,
             start: start.clone(),
@@ -341,6 +359,7 @@ impl Supervisor {
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
+        self.forget_samples();
         let mut observer = Watched::new(observer, control, &self.plan, lost);
         self.lives.begin();
         let stolen_before = disturbance::stolen(&cpus);
@@ -363,6 +382,7 @@ impl Supervisor {
             self.service.ready(|| format!("{}: {n} processes scheduled on CPU {cpus}", self.plan.name));
         }
         let away = StayAway::from(&self.plan, &system, &cpus);
+        let mut incidents = Incidents::new(cpus);
         let mut stopping = self.signals.stop();
         if stopping {
             // Asked to stop while it was still starting processes.
@@ -380,7 +400,15 @@ impl Supervisor {
             self.lives.reap();
             self.lives.serve();
             self.lives.look();
+            self.take_samples();
             observer.drain(&mut outbox, &mut returned);
+            let strayed = self.lives.tasks.iter().map(|task| task.strayed).sum();
+            for incident in incidents.look(strayed) {
+                if matches!(incident, Incident::Offline(_) | Incident::Online(_)) {
+                    self.mechanism.distrust_cpus();
+                }
+                observer.call(|o| o.noticed(&incident.text()));
+            }
             for (task, end) in std::mem::take(&mut self.lives.ends) {
                 observer.call(|o| o.exited(task, end));
             }
@@ -422,6 +450,10 @@ impl Supervisor {
         }
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
+        // Until here the processes had the frequencies of the schedule.
+        let mut power = self.power.take().map(|(power, _)| power.close());
+        let unrestored = power.as_mut().and_then(|power| std::mem::replace(&mut power.restored, Ok(())).err());
+        let destroyed = destroyed.and(unrestored.map_or(Ok(()), Err));
         self.react(&mut observer);
         let thread::Ended { outcome, class, page_faults } = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
@@ -434,6 +466,14 @@ impl Supervisor {
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
         let Outcome { dropped, failures, first_failure, stopped, floods, event_floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
+        notes.extend(incidents.notes());
+        for (task, process) in self.lives.tasks.iter().zip(&self.plan.processes).filter(|(task, _)| task.strayed > 0) {
+            let times = if task.strayed == 1 { "once".into() } else { format!("{} times", task.strayed) };
+            let name = &process.name;
+            notes.push(format!(
+                "another program moved the process of {name} out of its group {times}; it was moved back"
+            ));
+        }
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
         }
@@ -502,6 +542,7 @@ impl Supervisor {
             failures,
             first_failure,
             observer_error: observer.error,
+            power,
             startup,
             startup_cpu,
             page_faults,
@@ -567,6 +608,22 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Drops the samples from before the schedule.
+    fn forget_samples(&mut self) {
+        if let Some((_, samples)) = &self.power {
+            while samples.try_recv().is_ok() {}
+        }
+    }
+
+    /// Hands the samples of temperatures on.
+    fn take_samples(&mut self) {
+        let Some((_, samples)) = &self.power else { return };
+        while let Ok(Sample { zone, temperature }) = samples.try_recv() {
+            let zone = u16::try_from(zone).unwrap_or(u16::MAX);
+            self.lives.outgoing.push_back(Message::Temperature { zone, millidegrees: temperature });
+        }
+    }
+
     fn send(&mut self, inbox: &mut Producer<Message<OwnedFd>>) {
         if self.lives.send(inbox) {
             let _ = rustix::io::write(&self.control, &1u64.to_ne_bytes());
@@ -577,6 +634,14 @@ impl Supervisor {
         self.lives.outgoing.push_back(message);
         self.send(inbox);
     }
+}
+
+/// The CPUs of the scheduler thread, if it is bound to any.
+fn scheduler_cpus(plan: &Plan, system: &System, present: &CpuSet) -> Option<CpuSet> {
+    let own = plan.own_cpus(system, present);
+    // Beside processes that run before it, the scheduler runs on the CPU that they leave.
+    let single = (own.len() == 1 && !plan.outranks_scheduler()).then_some(own);
+    plan.scheduler_cpus.or(single)
 }
 
 /// The observer, until its first error.

@@ -14,7 +14,7 @@ use crate::group::{Group, Member, Names, PartitionHandle, Thread, Tree, Unavaila
 use crate::identity::Limit;
 use crate::layout::Layout;
 use crate::rt;
-use crate::run_id::{RunId, stat};
+use crate::run_id::{RunId, start_time, stat};
 use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
 use crate::starter::Starter;
@@ -27,8 +27,8 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::sync::atomic::Ordering::*;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -70,6 +70,8 @@ pub enum ThreadState {
 
 struct Partition {
     cpus: SharedCpus,
+    /// The processes may be on other CPUs than these, by an act of the kernel.
+    stale: AtomicBool,
     cpu_file: Option<OwnedFd>,
     members: Vec<Member>,
 }
@@ -413,6 +415,7 @@ impl Mechanism {
         shared.replace(cpus);
         self.partitions.push(Partition {
             cpus: shared,
+            stale: AtomicBool::new(false),
             cpu_file: None,
             members: std::iter::repeat_with(Member::default).take(processes).collect(),
         });
@@ -437,7 +440,8 @@ impl Mechanism {
             }
         }
         let first = (processes > 0).then(|| self.group(handle, 0));
-        let file = first.map(|group| Ok::<_, Errno>(self.freezer.open(group)?.map(|file| (group, file)))).transpose()?;
+        let file =
+            first.map(|group| Ok::<_, Errno>(self.freezer.open(group)?.map(|file| (group, file)))).transpose()?;
         self.files.add(file.flatten());
         Ok(handle)
     }
@@ -854,7 +858,8 @@ impl Mechanism {
         if cpus.is_empty() {
             return Err(Errno::INVAL.into());
         }
-        if !state.cpus.replace(cpus) {
+        let stale = state.stale.load(Relaxed) && state.stale.swap(false, AcqRel);
+        if !state.cpus.replace(cpus) && !stale {
             return Ok(());
         }
         let done =
@@ -863,6 +868,64 @@ impl Mechanism {
             state.cpus.forget();
         }
         Ok(done?)
+    }
+
+    /// Says that the kernel may have moved processes to other CPUs, as it does when the last CPU of a set goes offline. The next
+    /// [`Mechanism::set_cpus`] of each partition sets its CPUs, whichever it had.
+    pub fn distrust_cpus(&self) {
+        self.partitions.iter().for_each(|partition| partition.stale.store(true, Release));
+    }
+
+    /// Whether another program has moved the process that was started in the group to another group, where it is not stopped with its own. It is
+    /// moved back, with the processes that carry the marks of the group. Costs O(1) if it is in its place, else O(processes of the
+    /// machine). Not for the scheduler thread.
+    ///
+    /// # Errors
+    /// The kernel's answer to the move. A process that is gone is no error.
+    pub fn take_back(&self, group: Group) -> io::Result<bool> {
+        let leader = self.member(group).leader.load(Acquire);
+        if leader <= 0 || self.trees.is_empty() {
+            return Ok(false);
+        }
+        let Ok(places) = fs::read_to_string(format!("/proc/{leader}/cgroup")) else { return Ok(false) };
+        let hosted = self.member(group).thread.get().is_some();
+        let is_v1 = self.freezer.name() == "v1";
+        let mut homes: Vec<(&str, &Tree, PathBuf)> = Vec::new();
+        let freezer = self.freezer.tree().map(|tree| (if is_v1 { "freezer" } else { "" }, tree));
+        let listing = self.unified.as_deref().filter(|_| is_v1).map(|tree| ("", tree));
+        homes.extend(freezer.into_iter().chain(listing).map(|(name, tree)| (name, tree, tree.group(group))));
+        let bound = self.cpuset.as_deref().zip(self.binder.home(group.partition));
+        homes.extend(bound.map(|(tree, home)| ("cpuset", tree, home)));
+        let is_home = |(controller, tree, home): &(&str, &Tree, PathBuf)| {
+            let line = places.lines().find_map(|line| {
+                let mut fields = line.splitn(3, ':').skip(1);
+                let controllers = fields.next()?;
+                controllers.split(',').any(|known| known == *controller).then(|| fields.next())?
+            });
+            // Mounts and namespaces change the beginning of a path, so that it is compared from the directory of the run on.
+            let own = tree.path.parent().and_then(|above| home.strip_prefix(above).ok());
+            line.zip(own).is_none_or(|(line, own)| is_below(Path::new(line), own))
+        };
+        let strayed: Vec<PathBuf> = homes.into_iter().filter(|home| !is_home(home)).map(|(.., home)| home).collect();
+        if strayed.is_empty() || stat(leader).is_none_or(|stat| matches!(stat.state, 'Z' | 'X')) {
+            return Ok(false);
+        }
+        if hosted {
+            // Its threads have groups of their own, which only the program itself fills.
+            kill_process(pid_of(leader)?, Signal::KILL)?;
+            return Ok(true);
+        }
+        let name = format!("p{}/t{}", group.partition.0, group.index);
+        let marked = control::marked(&self.run.to_string(), Some(&name));
+        let mut result = Ok(());
+        for home in strayed {
+            for pid in std::iter::once(leader).chain(marked.iter().copied().filter(|pid| *pid != leader)) {
+                let moved = control::write(&home.join("cgroup.procs"), &pid.to_string());
+                // One that ended meanwhile is no failure.
+                result = result.and(moved.or_else(|e| if start_time(pid).is_none() { Ok(()) } else { Err(e) }));
+            }
+        }
+        result.map(|()| true)
     }
 
     /// CPU time used so far by the process that was started in the group (all its threads, not its children); `None`
@@ -995,6 +1058,10 @@ impl Mechanism {
     /// The kernel's answer; an empty group is no error.
     pub fn kill(&self, group: Group) -> io::Result<()> {
         self.member(group).killed.store(true, Release);
+        // Another program may have moved it to another group. It has not been reaped, so the number is its own.
+        if self.member(group).thread.get().is_none() {
+            let _ = self.signal_leader(group, Signal::KILL);
+        }
         if !self.freezer.kill(group, self.member(group).process_group.load(Acquire))? {
             kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
         }
@@ -1012,9 +1079,10 @@ impl Mechanism {
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
         }
-        // `cgroup.kill` does not reach a process whose first thread has ended.
+        // `cgroup.kill` does not reach a process whose first thread has ended, nor one that was moved to another group.
         for member in self.partitions.iter().flat_map(|p| &p.members) {
-            let process = member.thread.get().map_or(0, |thread| thread.process.load(Acquire));
+            let leader = || member.leader.load(Acquire);
+            let process = member.thread.get().map_or_else(leader, |thread| thread.process.load(Acquire));
             if let Some(process) = Pid::from_raw(process) {
                 let _ = kill_process(process, Signal::KILL);
             }
@@ -1039,8 +1107,24 @@ impl Mechanism {
                 return Err(io::Error::other("some processes could not be killed"));
             }
         }
+        if !self.trees.is_empty() {
+            // Processes that another program has moved out of the groups, or that were started by such a process.
+            let strays = || {
+                let marked = control::marked(&self.run.to_string(), None);
+                marked.into_iter().filter(|pid| start_time(*pid).is_some()).collect()
+            };
+            if !kill_found(strays, deadline) {
+                return Err(io::Error::other("some processes could not be killed"));
+            }
+        }
         self.trees.iter().try_for_each(|tree| control::remove_tree(&tree.path, deadline))
     }
+}
+
+/// Whether a path contains all parts of another one in a row.
+fn is_below(path: &Path, own: &Path) -> bool {
+    let (path, own): (Vec<_>, Vec<_>) = (path.components().collect(), own.components().collect());
+    path.windows(own.len()).any(|parts| parts == own)
 }
 
 impl Drop for Mechanism {

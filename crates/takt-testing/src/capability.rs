@@ -50,6 +50,10 @@ pub enum Capability {
     WasmTarget,
     /// Other users: root, and `setpriv` to become them.
     Users,
+    /// File systems of one's own: root, and `unshare`.
+    Mounts,
+    /// `dpkg-deb`.
+    Dpkg,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
     Calm,
 }
@@ -63,7 +67,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 19] = [
+    pub const ALL: [Capability; 21] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -82,6 +86,8 @@ impl Capability {
         Capability::Python,
         Capability::WasmTarget,
         Capability::Users,
+        Capability::Mounts,
+        Capability::Dpkg,
         Capability::Calm,
     ];
 
@@ -107,6 +113,8 @@ impl Capability {
             Capability::Python => "python3",
             Capability::WasmTarget => "wasm-target",
             Capability::Users => "users",
+            Capability::Mounts => "mounts",
+            Capability::Dpkg => "dpkg-deb",
             Capability::Calm => "calm",
         }
     }
@@ -149,6 +157,8 @@ impl Capability {
             Capability::Python => has_program("python3"),
             Capability::WasmTarget => has_target("wasm32-unknown-unknown"),
             Capability::Users => may(SETUID) && has_program("setpriv"),
+            Capability::Mounts => may(SYS_ADMIN) && has_program("unshare"),
+            Capability::Dpkg => has_program("dpkg-deb"),
             Capability::Calm => false,
         }
     }

@@ -10,7 +10,9 @@ use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
-use crate::{Client, DEFAULT_INIT_TIMEOUT, Descriptors, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload};
+use crate::{
+    Client, DEFAULT_INIT_TIMEOUT, Descriptors, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload,
+};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
@@ -71,6 +73,12 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
     if let Some(duration) = settings.duration {
         line!(out, "duration: {}", duration_text(duration));
+    }
+    if let Some(power) = &workload.power {
+        line!(out, "power: {:?}", crate::power_text(power));
+    }
+    if let Some(platform) = &workload.platform {
+        line!(out, "platform: {}", platform.text());
     }
     match system.late {
         Late::Continue if !settings.late_stated => {}

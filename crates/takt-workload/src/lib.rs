@@ -27,7 +27,9 @@ mod load;
 mod machine;
 mod node;
 mod open;
+mod platform;
 mod policy;
+mod power;
 mod process;
 mod process_settings;
 mod reactions;
@@ -63,14 +65,16 @@ pub use demos::demos_form;
 pub use diagnostic::{Diagnostic, Severity};
 pub use drivers::Driver;
 pub use freeze::frozen;
-pub use known::{know, registry};
+pub use known::{know, know_power, power_registry, registry};
 pub use limits::{
     DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, MAX_DIAGNOSTICS, MAX_ENTRIES, MAX_SERIES, MAX_TASKS, MAX_WINDOWS,
 };
 pub use load::{MAX_LOAD, parse_factor, scale};
 pub use machine::number_not_count;
 pub use open::load;
+pub use platform::Description;
 pub use policy::{PolicyFault, policy_from_text, policy_text};
+pub use power::{power_argument, power_from_text, power_text, power_usage};
 pub use process::{Class, Client, EventSource, Observed, Reaction, Spawn, TaskInfo};
 pub use process_settings::{LIMITS, Output, ProcessSettings, ResourceLimit};
 pub use reading::Unreadable;

@@ -4,6 +4,7 @@ use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{PolicySpec, TableRules};
+use takt_core::power::PowerSpec;
 use takt_core::time::Span;
 
 /// What a workload says beside its schedule.
@@ -141,4 +142,6 @@ pub struct Options {
     pub rules: Option<TableRules>,
     /// Treatment of missing CPUs where the file has no `missing_cpus`.
     pub missing_cpus: Option<MissingCpus>,
+    /// The power policy, in place of the file's `power`.
+    pub power: Option<PowerSpec>,
 }

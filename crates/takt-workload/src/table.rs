@@ -139,7 +139,7 @@ impl Table {
                 "sc_partition" | "sc_processes" => Role::Sc,
                 "be_partition" | "be_processes" => Role::Be,
                 "frequency" => {
-                    frequency = reader.frequency(&entry.value);
+                    frequency = reader.frequency(&entry.value).map(|mhz| (mhz, entry.value.span.clone()));
                     continue;
                 }
                 _ => continue,

@@ -9,7 +9,8 @@ use crate::process_settings::{self, Output, ProcessSettings};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
 use crate::{
-    Class, Client, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads, utility,
+    Class, Client, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads,
+    utility,
 };
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
@@ -443,8 +444,12 @@ impl RawTask {
         }
         let signals = self.completion == Some((Completion::Signal, None));
         let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
-        let of_clients =
-            [("init", self.init), ("completion", signals), ("event", segments), ("thread_of", self.thread_of.is_some())];
+        let of_clients = [
+            ("init", self.init),
+            ("completion", signals),
+            ("event", segments),
+            ("thread_of", self.thread_of.is_some()),
+        ];
         let Some(entry) = of_clients.into_iter().find_map(|(key, needed)| node.get(key).filter(|_| needed)) else {
             return;
         };
@@ -452,9 +457,9 @@ impl RawTask {
         let fault = Diagnostic::error(Code::ConflictingKeys, &entry.key_span, message);
         let fault = fault.label("by this the process signals to its scheduler");
         reader.push(match node.get("client") {
-            Some(own) => {
-                fault.also(&own.key_span, "without a channel to it").hint(format!("keep one of them, or change `{}`", entry.key))
-            }
+            Some(own) => fault
+                .also(&own.key_span, "without a channel to it")
+                .hint(format!("keep one of them, or change `{}`", entry.key)),
             None => fault.hint("add `client: auto` here, since the partition or the file says `client: none`"),
         });
     }

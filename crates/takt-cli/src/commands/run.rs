@@ -4,6 +4,7 @@ mod causes;
 mod exposition;
 mod log;
 mod metrics;
+mod power;
 
 use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
@@ -36,7 +37,9 @@ use takt_linux::socket::ControlSocket;
 use takt_linux::{Announcer, Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 use takt_trace::live::{self, Live};
-use takt_workload::{Client, Code, Descriptors, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{
+    Client, Code, Descriptors, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload,
+};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -61,6 +64,9 @@ pub(crate) struct Args {
     /// Open no socket for `takt ctl`
     #[arg(long)]
     pub(super) no_control: bool,
+    /// Control the power management of an imitated machine, whose files are below this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(super) sysfs_root: Option<std::path::PathBuf>,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     pub(super) record: Option<std::path::PathBuf>,
@@ -127,6 +133,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     if workload.settings.missing_cpus == MissingCpus::Remap {
         remap(&workload, demos.as_deref_mut());
     }
+    power::set_up(args.sysfs_root.as_deref(), &mut workload, &mut engine, &mut plan)?;
     plan.announcer = announcer(args, &workload)?;
     let announcer = plan.announcer.clone();
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
@@ -339,6 +346,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         few_descriptors: workload.settings.descriptors == Descriptors::Few,
         ends_with_processes: by_demos,
         announcer: None,
+        power: None,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
@@ -566,6 +574,8 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     match error {
         E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
         E::CpuInUse(u) => Failure::machine(Code::CpuInUse, &u.reason, &u.fix),
+        E::FrequencyInUse(u) => Failure::machine(Code::FrequencyInUse, &u.reason, &u.fix),
+        E::Power(u) => Failure::machine(Code::PowerUnavailable, &u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {
@@ -824,6 +834,15 @@ impl Observer for Watch<'_> {
         }
         Ok(())
     }
+    /// At once, since a service may never end. Standard error is not waited for.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        match &mut self.demos {
+            Some(narrator) => narrator.warning(what),
+            None if writable() => drop(writeln!(io::stderr(), "warning: {what}")),
+            None => {}
+        }
+        Ok(())
+    }
     fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
         self.steps.step(now, inputs);
         self.watch(|live, listener| live.advance(now, listener));
@@ -933,7 +952,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
         "scheduler_page_faults": report.page_faults,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
-        "dropped_records": report.dropped, "refused": report.failures,
+        "dropped_records": report.dropped, "refused": report.failures, "power": power::object(report),
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
             Some(TaskEnd::Exited(code)) => json!({"exited": code}),
@@ -987,6 +1006,7 @@ fn print(
         short(effort.quantile(990)),
         short(effort.max())
     )?;
+    power::lines(workload, report).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     remarks(workload, report, realtime)
         .iter()
         .try_for_each(|remark| writeln!(out, "{}", crate::report::visible(remark)))
@@ -1101,6 +1121,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     remarks.extend((0..workload.tasks.len()).flat_map(|index| remarks_on_ends(workload, report, index)));
     remarks.extend(remarks_on_reactions(workload, report));
+    remarks.extend(power::remarks(report));
     if let Some(e) = &report.spawn_error {
         remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));
     }

@@ -451,6 +451,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         few_descriptors: workload.settings.descriptors == Descriptors::Few,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

@@ -137,7 +137,12 @@ impl Case {
             claims.push(Claim {
                 what: format!("{name}: time to the first window"),
                 measured: cell(ready),
-                limit: vec![format!("{}.{} x ", most / 100, most % 100 / 10).into(), cell(plain), " = ".into(), cell(limit)],
+                limit: vec![
+                    format!("{}.{} x ", most / 100, most % 100 / 10).into(),
+                    cell(plain),
+                    " = ".into(),
+                    cell(limit),
+                ],
                 holds: Some(ready <= limit),
             });
         }
@@ -195,10 +200,8 @@ fn sizes(quick: bool, large: bool) -> Vec<(Size, Span)> {
     let size = |partitions, processes, few, most| Size { partitions, processes, few, most };
     // The quick sizes, too, are above the 256 processes up to which Takt keeps a descriptor for each.
     let (base, wide, many) = if quick { (260, (3, 90), 520) } else { (1000, (3, 400), 10_000) };
-    let mut sizes = vec![
-        (size(base, 1, false, Some(100)), Span::ZERO),
-        (size(wide.0, wide.1, false, Some(70)), Span::ZERO),
-    ];
+    let mut sizes =
+        vec![(size(base, 1, false, Some(100)), Span::ZERO), (size(wide.0, wide.1, false, Some(70)), Span::ZERO)];
     if large {
         let run = if quick { RUN_QUICK } else { RUN };
         sizes.extend([false, true].map(|few| (size(many, 1, few, None), run)));
@@ -254,7 +257,8 @@ fn check(lab: &Lab, file: &Path) -> Result<i64, Failure> {
     let mut child = Child(command.spawn()?);
     // A process that has ended and is not reaped still has its CPU time.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(Pid::from_child(&child.0)), options)).map_err(std::io::Error::from)?;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(Pid::from_child(&child.0)), options))
+        .map_err(std::io::Error::from)?;
     let used = disturbance::used(child.0.id() as i32).unwrap_or_default();
     let status = child.0.wait()?;
     if !status.success() {
@@ -311,7 +315,8 @@ fn available() -> i64 {
 /// Runs so many processes until their schedule has begun, and so long after that, looks at Takt, and stops it.
 fn takt(lab: &Lab, size: Size, file: &Path, run: Span) -> Result<Start, Failure> {
     let (trace, printed, said) = (lab.path("jsonl"), lab.path("json"), lab.path("err"));
-    let mut command = lab.takt_run(file, &trace, RunOptions { duration: Some(PATIENCE + run), ..RunOptions::default() });
+    let mut command =
+        lab.takt_run(file, &trace, RunOptions { duration: Some(PATIENCE + run), ..RunOptions::default() });
     command.stdout(File::create(&printed)?).stderr(File::create(&said)?);
     let available_before = available();
     let began = now();
