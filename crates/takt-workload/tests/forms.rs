@@ -601,7 +601,9 @@ fn a_process_without_a_client_is_one_by_its_own_key_its_partition_or_the_file() 
     // A partition that is one process has the key for both.
     let whole = ok("windows: [{length: 10, cpu: 0, sc_partition: {cmd: a, client: none}}]");
     assert_eq!(whole.tasks[0].client, Client::None);
-    let tasks = ok("client: none\npolicy: edf\ntasks: [{cmd: a, period: 10ms, completion: yield}, {cmd: b, period: 10ms, spawn: per-job}]");
+    let tasks = ok(
+        "client: none\npolicy: edf\ntasks: [{cmd: a, period: 10ms, completion: yield}, {cmd: b, period: 10ms, spawn: per-job}]",
+    );
     let rules: Vec<_> = tasks.tasks.iter().map(|task| (task.client, task.completion_rule())).collect();
     assert_eq!(rules, [(Client::None, Completion::Signal), (Client::None, Completion::Exit)]);
     let few = ok("descriptors: few\nwindows: [{length: 10, cpu: 0, sc_processes: [a]}]");
@@ -615,11 +617,9 @@ fn a_process_without_a_client_is_one_by_its_own_key_its_partition_or_the_file() 
 
 #[test]
 fn a_process_that_signals_needs_a_client() {
-    for (file, process) in [
-        ("", "init: yes, client: none"),
-        ("", "completion: signal, client: none"),
-        ("client: none", "init: yes"),
-    ] {
+    for (file, process) in
+        [("", "init: yes, client: none"), ("", "completion: signal, client: none"), ("client: none", "init: yes")]
+    {
         let text = format!("{file}\nwindows: [{{length: 10, cpu: 0, sc_processes: [{{cmd: a, {process}}}]}}]");
         let fault = common::fault(&text, &Options::default());
         assert_eq!(fault.code, Code::ConflictingKeys, "{text}");

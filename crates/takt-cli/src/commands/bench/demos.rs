@@ -112,7 +112,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         holds: case.agrees(),
     };
     let claims: Vec<Claim> = cases.iter().map(claim).collect();
-    let settings = format!("{version}; both with DEMOS_RAND_SEED=2; lines of the schedule log, which have the planned instants");
+    let settings =
+        format!("{version}; both with DEMOS_RAND_SEED=2; lines of the schedule log, which have the planned instants");
     let json = |case: &Case| {
         json!({"name": case.name, "length_ms": case.length, "rounds": case.rounds.len(), "same": case.same(),
                "hung": case.hung(), "difference": case.difference()})
@@ -137,7 +138,8 @@ fn version(path: &Path) -> Result<String, Failure> {
 fn cases(args: &Args, quick: bool) -> Result<Vec<Case>, Failure> {
     let case = |name, text, length| Case { name, text, length, rounds: Vec::new() };
     if args.files.is_empty() {
-        let own = SCHEDULES.iter().map(|table| ("test 0300", table)).chain(HARDER.iter().map(|table| ("harder", table)));
+        let own =
+            SCHEDULES.iter().map(|table| ("test 0300", table)).chain(HARDER.iter().map(|table| ("harder", table)));
         let own = own.enumerate().filter(|(index, _)| !quick || index % 6 == 0);
         let own = own.map(|(index, (kind, (text, length, _)))| {
             case(format!("{kind}, {}", index + 1), (*text).to_owned(), (*length).to_owned())

@@ -124,7 +124,11 @@ fn measure(lab: &Lab, file: &Path, windows: u32, messages: bool) -> Result<Measu
     }
     if !run.0.wait()?.success() {
         let text = fs::read_to_string(&said).unwrap_or_default();
-        return Err(Failure::machine(Code::SystemError, format!("`takt run` has failed: {}", text.trim()), "see `takt doctor`"));
+        return Err(Failure::machine(
+            Code::SystemError,
+            format!("`takt run` has failed: {}", text.trim()),
+            "see `takt doctor`",
+        ));
     }
     let unreadable = |e| Failure::status(101, Code::InternalFault, format!("the trace of `takt run`: {e}"));
     let records = takt_trace::read(File::open(&trace)?, Format::JsonLines).map_err(unreadable)?.records;
