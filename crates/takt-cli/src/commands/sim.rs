@@ -238,7 +238,7 @@ fn host_power(
         engine.set_power(host);
         return Ok(Some(recorded.platform.clone()));
     }
-    let spec = workload.power.as_ref().filter(|spec| spec.profile.name != "none");
+    let spec = workload.power.as_ref().filter(|spec| !spec.is_none());
     let Some((platform, _)) = &workload.scenario.machine else {
         let Some(spec) = spec else { return Ok(None) };
         let message = format!("the power policy `{}` needs a `platform` in a simulation", spec.profile.name);

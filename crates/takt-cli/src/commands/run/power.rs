@@ -26,7 +26,7 @@ pub(super) fn set_up(
     engine: &mut Engine,
     plan: &mut Plan,
 ) -> Result<(), Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| spec.profile.name != "none") else { return Ok(()) };
+    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(()) };
     let root = root.map_or_else(Root::machine, Root::imitation);
     let uses = spec.profile.uses;
     let zones = zones(&root, spec.values.iter_mut().flatten())?;
