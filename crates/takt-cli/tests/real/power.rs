@@ -52,10 +52,14 @@ fn frequencies_follow_the_windows_and_are_restored() {
             let ends = ["cpuinfo_min_freq", "cpuinfo_max_freq"].map(|name| machine.policy_file(0, name));
             assert_eq!([lowest.to_string(), highest.to_string()], ends);
             // Up and down in each window.
-            assert!(frequencies.len() >= 20 && frequencies.windows(2).all(|pair| pair[0] != pair[1]), "{frequencies:?}");
+            assert!(
+                frequencies.len() >= 20 && frequencies.windows(2).all(|pair| pair[0] != pair[1]),
+                "{frequencies:?}"
+            );
             assert_eq!(power["requested"], frequencies.len(), "{power}");
             assert_eq!((&power["refused"], &power["clamped"]), (&0.into(), &0.into()), "{power}");
-            let [requested, written, dropped] = ["requested", "written", "dropped"].map(|key| power[key].as_u64().unwrap());
+            let [requested, written, dropped] =
+                ["requested", "written", "dropped"].map(|key| power[key].as_u64().unwrap());
             assert_eq!(requested, written + dropped, "{power}");
             assert!(written >= 2, "{power}");
             assert_eq!(machine.settings(), before);
@@ -96,7 +100,8 @@ fn settings_are_restored_however_the_run_ends() {
 fn best_effort_partitions_are_skipped_while_it_is_hot() {
     on_cpus(|| {
         let (room, machine) = room(Machine::acpi_cpufreq);
-        let args = ["run", "w.yaml", "--sysfs-root", "m", "--power", "skip_be:x86_pkg_temp,60,5", "--duration", "2900ms"];
+        let args =
+            ["run", "w.yaml", "--sysfs-root", "m", "--power", "skip_be:x86_pkg_temp,60,5", "--duration", "2900ms"];
         let running = room.start(&[&args[..], &["--json", "--trace", "t.jsonl", "--record", "t.steps"]].concat());
         for (temperature, ms) in
             [("45000", 500), ("60500", 500), ("57000", 200), ("!EAGAIN", 100), ("54000", 300), ("151000", 1400)]
@@ -133,7 +138,16 @@ fn best_effort_partitions_are_skipped_while_it_is_hot() {
         assert!(started >= 10 && skipped >= 10 && bad >= 2, "{started} started, {skipped} skipped, {bad} bad");
         assert_eq!(report["power"]["zones"][0]["name"], "x86_pkg_temp");
         // The record replays to the same schedule.
-        let replayed = room.takt(&["sim", "w.yaml", "--replay", "t.steps", "--power", "skip_be:x86_pkg_temp,60,5", "--trace", "r.jsonl"]);
+        let replayed = room.takt(&[
+            "sim",
+            "w.yaml",
+            "--replay",
+            "t.steps",
+            "--power",
+            "skip_be:x86_pkg_temp,60,5",
+            "--trace",
+            "r.jsonl",
+        ]);
         replayed.expect(0);
         let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]);
         same.expect(0);
@@ -145,19 +159,20 @@ fn what_a_machine_lacks_is_refused_before_anything_starts() {
     on_cpus(|| {
         let marker = "processes: [{cmd: touch started; exec sleep 1000";
         let text = WINDOWS.replace("processes: [{cmd: exec sleep 1000", marker);
-        let refused = |make: fn(&std::path::Path) -> Machine, prepare: &dyn Fn(&Machine), power: &str, words: &[&str]| {
-            let (room, machine) = room(make);
-            std::fs::write(room.path("w.yaml"), &text).unwrap();
-            prepare(&machine);
-            let before = machine.settings();
-            let done = run(&room, &["--power", power, "--duration", "100ms"]).expect(3);
-            words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
-            let demos = ["demos", "-p", power, "-t", "100", "-c", "w.yaml", "--sysfs-root", "m"];
-            let done = room.takt(&demos).expect(1);
-            words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
-            assert!(!room.path("started").exists(), "a process was started");
-            assert_eq!(machine.settings(), before);
-        };
+        let refused =
+            |make: fn(&std::path::Path) -> Machine, prepare: &dyn Fn(&Machine), power: &str, words: &[&str]| {
+                let (room, machine) = room(make);
+                std::fs::write(room.path("w.yaml"), &text).unwrap();
+                prepare(&machine);
+                let before = machine.settings();
+                let done = run(&room, &["--power", power, "--duration", "100ms"]).expect(3);
+                words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
+                let demos = ["demos", "-p", power, "-t", "100", "-c", "w.yaml", "--sysfs-root", "m"];
+                let done = room.takt(&demos).expect(1);
+                words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
+                assert!(!room.path("started").exists(), "a process was started");
+                assert_eq!(machine.settings(), before);
+            };
         let nothing = |_: &Machine| {};
         let unavailable = "error[power-unavailable]";
         refused(Machine::bare, &nothing, "low", &[unavailable, "no control of CPU frequencies", "modprobe"]);
@@ -196,7 +211,8 @@ fn demos_takes_its_policies_and_warns_of_another_manager() {
         let (room, machine) = room(Machine::imx8);
         machine.put(&format!("{DOMAIN}/scaling_governor"), "userspace");
         machine.put(&format!("{DOMAIN}/scaling_setspeed"), "896000");
-        let mut command = room.command(&["demos", "-p", "Imx8_Fixed:1", "-c", "w.yaml", "--sysfs-root", "m", "-t", "300"]);
+        let mut command =
+            room.command(&["demos", "-p", "Imx8_Fixed:1", "-c", "w.yaml", "--sysfs-root", "m", "-t", "300"]);
         let running = Running::start(command.env("DEMOS_PLAIN_LOG", "1"));
         until("the frequency is set", || machine.policy_file(0, "scaling_cur_freq") == "896000");
         let done = running.wait().expect(0);
