@@ -159,6 +159,8 @@ pub(crate) trait Processes {
     fn uses_page(&self, task: TaskId) -> bool;
     /// Gives all threads of a group that are in the class FIFO this priority.
     fn set_priorities(&self, group: Group, priority: u8);
+    /// Whether another program has moved the process of a group to another group. It is moved back.
+    fn take_back(&self, group: Group) -> io::Result<bool>;
     /// Whether the group holds a process.
     fn populated(&self, group: Group) -> io::Result<bool>;
     /// Whether [`Processes::emptied`] tells of a group that its first process has left behind. Without, [`Processes::populated`] is

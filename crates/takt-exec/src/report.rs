@@ -215,6 +215,10 @@ pub struct Report {
     pub power: Option<power::Account>,
     /// From the call to the start of the schedule.
     pub startup: Duration,
+    /// CPU time that Takt used until then: this process, and the one that starts the processes of the run.
+    pub startup_cpu: Span,
+    /// Page faults of the scheduler thread during the schedule; `None` where the kernel does not count them.
+    pub page_faults: Option<u64>,
     /// Something of the run could not be removed.
     pub cleanup_error: Option<io::Error>,
 }

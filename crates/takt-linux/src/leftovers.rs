@@ -120,14 +120,13 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
 /// Removes the remains of one run.
 ///
 /// # Errors
-/// When the run is alive, or when something could not be removed within about a second.
+/// When the run is alive, or when something could not be removed within about a second, and 3 ms more for each process.
 pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     if run.is_alive() {
         return Err(io::Error::other(format!("run {run} is alive")));
     }
     let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
     let mut counted = BTreeSet::new();
-    let deadline = Instant::now() + Duration::from_secs(1);
     let (mut result, mut settings) = (Ok(()), 0);
     // Its writer has died with it, so nothing is written after this.
     for (_, path) in power::files().into_iter().filter(|(found, _)| found == run) {
@@ -150,6 +149,8 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted.len()).unwrap_or(u32::MAX));
+    let deadline = Instant::now() + Duration::from_secs(1).saturating_add(each);
     let mut removed = 0;
     for top in &tops {
         removed += control::tree(top).len();

@@ -12,6 +12,7 @@
 mod binder;
 mod commands;
 mod control;
+mod control_files;
 mod cpu_lock;
 mod delegated;
 mod freezer;

@@ -74,6 +74,7 @@ const TABLE: [(&str, Use, Use); 85] = [
     ("exec_limit", OtherSide, Honoured),
     ("realtime", OtherSide, Honoured),
     ("dispatch", OtherSide, Honoured),
+    ("descriptors", OtherSide, Honoured),
     ("on_crash", OtherSide, Honoured),
     // Windows, slices, partitions, domains and servers.
     ("length", Honoured, Honoured),
@@ -104,6 +105,7 @@ const TABLE: [(&str, Use, Use); 85] = [
     ("execution", Honoured, OtherSide),
     ("handler", Honoured, Honoured),
     ("completion", Honoured, Honoured),
+    ("client", Honoured, Honoured),
     ("on_abort", Honoured, Honoured),
     ("on_exit", OtherSide, Honoured),
     ("on_miss", OtherSide, Honoured),

@@ -28,6 +28,8 @@ pub struct Settings {
     pub on_crash: OnCrash,
     /// Treatment of CPUs of the window table that the machine lacks.
     pub missing_cpus: MissingCpus,
+    /// How many descriptors a run keeps open.
+    pub descriptors: Descriptors,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
     /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
@@ -52,6 +54,7 @@ impl Default for Settings {
             dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),
             missing_cpus: MissingCpus::default(),
+            descriptors: Descriptors::default(),
             duration: None,
             cpus_from_all: false,
             late_stated: false,
@@ -100,6 +103,16 @@ pub enum MissingCpus {
     Refuse,
     /// A slice has those of its CPUs that the machine has; without any, the lowest CPU of the machine.
     Remap,
+}
+
+/// How many descriptors a run keeps open.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Descriptors {
+    /// One control file for each process in small runs, and for each partition in large ones.
+    #[default]
+    Many,
+    /// A fixed number. A control file that is not among those that were used last is opened when a window needs it.
+    Few,
 }
 
 /// Priorities that are not those of a file.

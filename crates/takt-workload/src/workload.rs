@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, named};
 use crate::platform::Description;
-use crate::process::TaskInfo;
+use crate::process::{Client, TaskInfo};
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
@@ -158,6 +158,8 @@ impl Workload {
                     || task.program.execution != Execution::Declared
                     || !task.program.steps.is_empty();
                 let default = if needs { Completion::Signal } else { Completion::None };
+                // The same process could not signal in a run either.
+                let default = if info.client == Client::None { Completion::None } else { default };
                 task.completion = info.completion.unwrap_or(default);
             }
         }

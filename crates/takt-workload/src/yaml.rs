@@ -13,8 +13,8 @@ use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::threads;
 use crate::{
-    Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, platform,
-    power, rules, scenario, servers, steps, table, tasks,
+    Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads,
+    platform, power, rules, scenario, servers, steps, table, task, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
@@ -22,7 +22,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 37] = [
+pub(crate) const KEYS: [&str; 39] = [
     "windows",
     "partitions",
     "tasks",
@@ -57,6 +57,8 @@ pub(crate) const KEYS: [&str; 37] = [
     "realtime",
     "priority",
     "dispatch",
+    "client",
+    "descriptors",
     "on_crash",
     "power",
     "platform",
@@ -81,6 +83,7 @@ const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realt
 const DISPATCH: [(&str, Dispatch); 2] = [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority)];
 const RULES: [(&str, TableRules); 2] = [("takt", TableRules::Takt), ("demos", TableRules::Demos)];
 const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse), ("remap", MissingCpus::Remap)];
+const DESCRIPTORS: [(&str, Descriptors); 2] = [("many", Descriptors::Many), ("few", Descriptors::Few)];
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
 /// The policy of a window table.
@@ -121,6 +124,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let rules = root.get("rules").and_then(|e| reader.choice(&e.value, "rules", &RULES));
     reader.rules = options.rules.or(rules).unwrap_or_default();
     let settings = settings(reader, root, source, options);
+    let client = root.get("client");
+    reader.client = client.and_then(|e| reader.choice(&e.value, "client", &task::CLIENT)).unwrap_or_default();
     // Before the steps that name them.
     if let Some(entry) = root.get("resources") {
         steps::declare(reader, entry);
@@ -310,6 +315,9 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source, options: &Options
     if let Some(entry) = root.get("priority") {
         settings.priority = priority(reader, entry, &settings);
     }
+    let descriptors = root.get("descriptors");
+    settings.descriptors =
+        descriptors.and_then(|e| reader.choice(&e.value, "descriptors", &DESCRIPTORS)).unwrap_or_default();
     let on_crash = root.get("on_crash");
     settings.on_crash = on_crash.and_then(|e| reader.choice(&e.value, "on_crash", &ON_CRASH)).unwrap_or_default();
     settings

@@ -182,6 +182,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         report: report.as_ref().and_then(|report| report.power.as_ref()),
         counts: power_counts,
     });
+    if let (Some(_), None) = (&args.energy, &power) {
+        let message = "`--energy` has nothing to write: the file describes no machine that draws power";
+        return Err(Failure::input(Code::NoEffect, message, "add `platform:` to the file, or leave `--energy` out"));
+    }
     if let (Some(path), Some(power)) = (&args.energy, &power) {
         let file = File::create(path).map_err(|e| Failure::write(path, &e))?;
         let mut file = BufWriter::new(file);

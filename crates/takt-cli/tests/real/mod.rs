@@ -17,6 +17,7 @@ mod power;
 mod priority;
 mod protocol;
 mod reactions;
+mod recovery;
 mod replay;
 mod scale;
 mod security;
