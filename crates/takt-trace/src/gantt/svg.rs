@@ -3,8 +3,8 @@
 use super::curves::{self, curves};
 use super::rows::{cpu_rows, groups, heading, nice, range, titles};
 use super::xml::{escape, page, px};
-use crate::Trace;
 use crate::timeline::{Interval, Job, Timeline};
+use crate::{Trace, names};
 use std::fmt::Write;
 use takt_core::model::ResourceId;
 use takt_core::record::Outcome;
