@@ -21,7 +21,7 @@ pub(super) fn policy(text: Option<&str>) -> Result<Option<PowerSpec>, Failure> {
 pub(super) fn announce(policy: Option<&PowerSpec>, is_asked: bool, log: &mut Log) {
     match policy {
         None => log.info("Power management disabled (to enable, select a power policy using the -p parameter)"),
-        Some(spec) if spec.profile.name == "none" && is_asked => {
+        Some(spec) if spec.is_none() && is_asked => {
             log.info("Power management disabled ('none' policy selected)");
         }
         Some(spec) => log.info(&format!("Power policy '{}'", takt_workload::power_text(spec))),

@@ -29,7 +29,7 @@ pub(super) fn set_up(
     plan: &mut Plan,
     mut warn: impl FnMut(String),
 ) -> Result<Option<Platform>, Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| spec.profile.name != "none") else { return Ok(None) };
+    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
     let root = root.map_or_else(Root::machine, Root::imitation);
     let uses = spec.profile.uses;
     let zones = zones(&root, spec.values.iter_mut().flatten())?;
