@@ -205,6 +205,7 @@ impl Ledger {
                 Command::Continue { task, place, .. } => {
                     assert!(self.accounts[task.index()].place == Some(place), "task {} cannot continue", task.0);
                 }
+                // These systems have no power policy (`crates/takt-core/tests/power.rs` has), and these concern no task.
                 Command::Stop { .. }
                 | Command::Replace { .. }
                 | Command::Frequency { .. }
@@ -343,11 +344,12 @@ impl Ledger {
             | RecordKind::Burst { .. }
             | RecordKind::Switch { .. }
             | RecordKind::Table { .. }
-            | RecordKind::Configure { .. }
-            | RecordKind::Frequency { .. }
+            | RecordKind::Configure { .. } => {}
+            // No power policy, no such records.
+            RecordKind::Frequency { .. }
             | RecordKind::IdleLatency { .. }
             | RecordKind::Temperature { .. }
-            | RecordKind::StartSkipped { .. } => {}
+            | RecordKind::StartSkipped { .. } => panic!("{record:?} without a power policy"),
             RecordKind::Call { task, job, call, granted } => {
                 if granted {
                     self.accounts[task.index()].called(job, call, moment);

@@ -116,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut notes = Notes::new(&workload, args.rounds.is_some());
     let end = crate::input::last_instant(&workload.system, length);
     let mut header = header::header(&workload, "sim", Some(end));
-    let lent = stays(&workload) && replayed.is_none();
+    // A power policy is built from the tasks of the workload.
+    let lent = stays(&workload) && replayed.is_none() && workload.power.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
     if let Some(tasks) = tasks {

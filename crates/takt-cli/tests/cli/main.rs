@@ -20,6 +20,7 @@ mod modules;
 mod placement;
 mod policy_modules;
 mod power;
+#[path = "../../src/commands/bench/schedules.rs"]
 mod schedules;
 mod series;
 mod summary;
