@@ -75,7 +75,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// What of it a power policy can use, in a simulation.
+    /// The machine for power policies, in a simulation.
     #[must_use]
     pub fn platform(&self) -> Platform {
         let domain = |cluster: &Cluster| FrequencyDomain {
@@ -90,7 +90,7 @@ impl Description {
         }
     }
 
-    /// What it draws: C·V²·f for a busy CPU, and V·I for its leakage at any time.
+    /// Its power: C·V²·f for a busy CPU, and V·I for the leakage of each CPU at any time.
     #[must_use]
     pub fn model(&self) -> Model {
         let cluster = |cluster: &Cluster| {

@@ -178,7 +178,7 @@ impl Drop for Power {
     }
 }
 
-/// Domains that are controlled in another way than by the governor `userspace`, and those that another program controls.
+/// Domains that are controlled in another way than by the governor `userspace`.
 fn notes(domains: &[Domain]) -> Vec<String> {
     let names = |wanted: fn(&&Domain) -> bool| {
         let names: Vec<&str> = domains.iter().filter(wanted).map(|domain| domain.name.as_str()).collect();
@@ -190,12 +190,6 @@ fn notes(domains: &[Domain]) -> Vec<String> {
         notes.push(format!(
             "frequencies of {limited} are set by equal limits, as there is no governor userspace (modprobe cpufreq_userspace, where the driver \
              has governors)"
-        ));
-    }
-    let managed = names(|domain| domain.governor == "userspace");
-    if !managed.is_empty() {
-        notes.push(format!(
-            "the governor of {managed} was `userspace` already, so another program may set frequencies, too; they are restored to that"
         ));
     }
     notes

@@ -1,12 +1,13 @@
 //! The power policy of a run over real processes: the frequencies and sensors of this machine for it, and the account at the end.
 
+use super::super::steps::power::Recorded;
 use crate::failure::Failure;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::power::{FrequencyDomain, OperatingPoint, Platform, Value};
+use takt_core::power::{FrequencyDomain, Host, OperatingPoint, Platform, Value};
 use takt_core::work::Speed;
 use takt_exec::{Plan, Report};
 use takt_linux::power::{self, Domain, Root, Settings, Zone};
@@ -16,7 +17,8 @@ use takt_workload::{Code, MissingCpus, Workload};
 /// How often sensors are read, where the file does not say.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Finds what the power policy needs of this machine, and lets the engine host it. The machine is not changed before the run.
+/// Finds what the power policy needs of this machine, and lets the engine host it. The machine is not changed before the run. Returns its part that the policy
+/// sees.
 ///
 /// # Errors
 /// The policy does not fit the file or this machine. Status 3 where the machine lacks something.
@@ -25,8 +27,9 @@ pub(super) fn set_up(
     workload: &mut Workload,
     engine: &mut Engine,
     plan: &mut Plan,
-) -> Result<(), Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| spec.profile.name != "none") else { return Ok(()) };
+    mut warn: impl FnMut(String),
+) -> Result<Option<Platform>, Failure> {
+    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
     let root = root.map_or_else(Root::machine, Root::imitation);
     let uses = spec.profile.uses;
     let zones = zones(&root, spec.values.iter_mut().flatten())?;
@@ -52,6 +55,14 @@ pub(super) fn set_up(
             return Err(Failure::machine(Code::PowerUnavailable, message, fix));
         }
     }
+    let managed: Vec<&str> =
+        domains.iter().filter(|domain| domain.governor == "userspace").map(|domain| domain.name.as_str()).collect();
+    if !managed.is_empty() {
+        warn(format!(
+            "The governor of {} is `userspace` already: another program may set frequencies, too, and Takt overrides them until its end",
+            managed.join(", ")
+        ));
+    }
     let described = workload.platform.as_ref().map(|described| described.platform().domains).unwrap_or_default();
     let fastest = domains.iter().filter_map(|domain| domain.frequencies.last()).copied().max().unwrap_or(1);
     let domain = |domain: &Domain| {
@@ -64,9 +75,7 @@ pub(super) fn set_up(
         zones: zones.iter().map(|zone| zone.name.clone()).collect(),
         simulated: false,
     };
-    let host = workload.power_host(platform);
-    let host = host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))?;
-    if let Some(host) = host {
+    if let Some(host) = host(workload, &platform)? {
         engine.set_power(host);
         let period = workload.platform.as_ref().map(|described| described.model().sample.ns().unsigned_abs());
         let cpus = workload.system.cpus.iter().filter_map(|cpu| real(cpu).iter().next());
@@ -79,7 +88,22 @@ pub(super) fn set_up(
             workload: plan.name.clone(),
         });
     }
-    Ok(())
+    Ok(Some(platform))
+}
+
+/// The power policy of the workload on this machine.
+///
+/// # Errors
+/// The policy does not fit.
+pub(super) fn host(workload: &Workload, platform: &Platform) -> Result<Option<Host>, Failure> {
+    let host = workload.power_host(platform.clone());
+    host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))
+}
+
+/// The power policy for the record of the run.
+pub(super) fn recorded(workload: &Workload, platform: &Platform) -> Option<Recorded> {
+    let spec = workload.power.clone()?;
+    Some(Recorded { spec, platform: platform.clone(), demands: workload.demands() })
 }
 
 /// The sensors that arguments of the policy name, by name, alias or number. The arguments then have their names.
@@ -152,7 +176,7 @@ pub(super) fn lines(workload: &Workload, report: &Report) -> Vec<String> {
 }
 
 /// What of it people should know.
-pub(super) fn remarks(report: &Report) -> Vec<String> {
+pub(crate) fn remarks(report: &Report) -> Vec<String> {
     let Some(account) = &report.power else { return Vec::new() };
     let mut remarks: Vec<String> = account.notes.iter().map(|note| format!("note: {note}")).collect();
     if let Some(why) = &account.written.first_failure {

@@ -16,7 +16,7 @@ struct Slowest {
 /// Whether the safety-critical budgets of a slice fit into so much time at this frequency.
 fn fits(point: &OperatingPoint, slice: &Slice, length: Span, system: &System) -> bool {
     let Some(partition) = slice.sc.map(|sc| &system.partitions[sc.index()]) else { return true };
-    // What a policy schedules inside has no budgets of a window.
+    // Tasks of a policy inside the partition have no budgets of the window.
     if partition.policy.is_some() {
         return false;
     }
