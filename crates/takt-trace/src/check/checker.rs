@@ -103,6 +103,8 @@ pub(super) struct Checker<'a> {
     /// Per partition: the window in which it last started a task, and that task's position.
     pub(super) fifo: Vec<(u64, usize)>,
     /// Who holds each resource, as far as the trace has told.
+    /// The partitions that the power policy has kept from starting in this window.
+    skipped: Vec<PartitionId>,
     pub(super) owners: HashMap<ResourceId, TaskId>,
     /// The request before closed a cycle, so that the next record must say so.
     pub(super) cycle: Option<(TaskId, ResourceId)>,
@@ -129,6 +131,7 @@ impl<'a> Checker<'a> {
             unsettled: false,
             fifo: Vec::new(),
             owners: HashMap::new(),
+            skipped: Vec::new(),
             cycle: None,
             round: None,
             findings: Vec::new(),
@@ -192,8 +195,8 @@ impl<'a> Checker<'a> {
             | RecordKind::Frequency { .. }
             | RecordKind::IdleLatency { .. }
             | RecordKind::Temperature { .. }
-            | RecordKind::StartSkipped { .. }
             | RecordKind::Exit { .. } => {}
+            RecordKind::StartSkipped { partition, .. } => self.skipped.push(partition),
             RecordKind::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
             RecordKind::LateSignal { task, job } => {
                 let behind = &mut self.tasks[task.index()].behind;
@@ -225,6 +228,11 @@ impl<'a> Checker<'a> {
     }
 
     fn start(&mut self, task: TaskId, job: JobId, place: Place, applied: Time) {
+        let header = &self.trace.header;
+        let own = header.tasks[task.index()].partition.as_ref();
+        if self.skipped.iter().any(|skipped| header.partitions.get(skipped.index()) == own && own.is_some()) {
+            self.find(task, "skipped-start", "it starts although its partition was skipped in this window".to_owned());
+        }
         if self.window.is_some_and(|(_, _, since)| self.at > since) {
             self.settle_window();
         }
@@ -463,6 +471,7 @@ impl<'a> Checker<'a> {
     }
 
     fn begin_window(&mut self, window: u32, frame: u64) {
+        self.skipped.clear();
         self.settle_window();
         let lengths = self.lengths();
         let (n, lost, at) = (lengths.len() as u64, std::mem::take(&mut self.lost), self.at);
