@@ -153,7 +153,7 @@ fn cases(args: &Args, quick: bool) -> Result<Vec<Case>, Failure> {
     args.files.iter().map(read).collect()
 }
 
-/// What both programs are given.
+/// Adds the options and the environment that both programs have.
 fn given(mut command: Command, case: &Case, log: &Path) -> Command {
     command.args(["-t", &case.length, "-C", &case.text]);
     command.env("DEMOS_SCHEDULE_LOG", log).env("DEMOS_RAND_SEED", "2").env("SPDLOG_LEVEL", "error");
