@@ -28,13 +28,13 @@ fn workload(text: &str, power: &str) -> Workload {
     workload
 }
 
-struct Run {
+struct Simulated {
     records: Vec<Record>,
     report: Report,
     counts: Option<Counts>,
 }
 
-impl Run {
+impl Simulated {
     fn power(&self) -> &PowerReport {
         self.report.power.as_ref().expect("a power model")
     }
@@ -51,12 +51,12 @@ fn engine(workload: &Workload, platform: &Platform) -> Engine {
     engine
 }
 
-fn run(workload: &Workload, duration: Span) -> Run {
+fn run(workload: &Workload, duration: Span) -> Simulated {
     let (platform, _) = workload.scenario.machine.as_ref().expect("a platform");
     let mut engine = engine(workload, platform);
     let mut records = Vec::new();
     let report = simulate(&mut engine, &workload.scenario, duration, &mut records, |_| ());
-    Run { records, report, counts: engine.power().map(|host| host.counts()) }
+    Simulated { records, report, counts: engine.power().map(|host| host.counts()) }
 }
 
 /// The benchmark of the thesis keeps all six CPUs busy; a frame takes 404 ms at the highest frequencies.
@@ -196,7 +196,7 @@ fn energy_is_the_integral_of_the_power() {
         let joules = report.total_aj() as f64 * 1e-18;
         let again = second_account(&workload, &run.records, Time::ZERO + end);
         assert!((joules - again).abs() < again / 1000.0, "{power}: {joules} J, and {again} J");
-        // What tasks drew is what busy CPUs drew: with the idle CPUs, which draw nothing here, it is that of the domains.
+        // Idle CPUs draw nothing here, so the energy of the domains is that of the tasks.
         let (tasks, domains): (u128, u128) =
             (report.tasks_aj.iter().sum(), report.domains.iter().map(|domain| domain.energy_aj).sum());
         assert_eq!(tasks, domains, "{power}");

@@ -82,7 +82,7 @@ fn hosting(mut engine: Engine, spec: &PowerSpec) -> Engine {
 
 type Samples = Vec<(Span, Option<i32>)>;
 
-/// What a run and a simulation with these samples record, and the machine of the run.
+/// The records of a run and of a simulation with these samples, and the machine of the run.
 fn both(spec: &PowerSpec, samples: &Samples) -> (Vec<Record>, Vec<Record>, Machine) {
     let (system, plan, programs) = plan(&workload(), LENGTH);
     let mut machine = Machine::new(plan.clone(), Faults::none());
