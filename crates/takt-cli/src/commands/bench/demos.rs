@@ -19,8 +19,8 @@ use takt_workload::Code;
 
 /// Compare the schedules of DEmOS and of `takt demos` over the same configurations
 ///
-/// DEmOS has to be a debug build, whose schedule log has a line for each activation. Commands of configurations have to begin with `exec`: DEmOS
-/// moves a process into its groups while the process may already start another one, and then never ends.
+/// DEmOS has to be a debug build, whose schedule log has a line for each activation. Commands of configurations should begin with `exec`. Otherwise
+/// DEmOS can lose a process that a shell starts, and then does not end.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
