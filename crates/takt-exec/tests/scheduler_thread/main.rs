@@ -275,6 +275,7 @@ const CLIENTS: &str = "edf with pages of programs";
 /// and their abortion, processes that end, and one process per job.
 fn workloads(program: &str) -> [(&'static str, String); 9] {
     let load = |us: u64| format!("exec {program} __load {us}");
+    let unmodified = format!("exec {program} __unmodified 1000 sleep");
     [
         (
             "windows",
@@ -302,7 +303,7 @@ fn workloads(program: &str) -> [(&'static str, String); 9] {
                  - {{name: A, processes: [{{cmd: {0}, budget: 4ms}}, {{cmd: {0}, budget: 4ms}}]}}\n\
                  - {{name: B, client: none, processes: [{{cmd: {1}, budget: 20ms}}]}}\n",
                 load(1000),
-                format!("exec {program} __unmodified 1000 sleep")
+                unmodified
             ),
         ),
         (
