@@ -28,6 +28,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         pid: None,
         class: info.class.filter(|_| workload.handed.is_some()).map(|class| class.to_string()),
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
+        added: false,
     };
     let domain = |(domain, name): (&Domain, &String)| DomainLabel {
         name: name.clone(),
@@ -49,6 +50,8 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
+        tables: system.tables.clone(),
+        table: None,
         duration,
         start_unix_ns: None,
         start_monotonic_ns: None,

@@ -4,7 +4,7 @@
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::causes::{Causes, Found};
-use crate::change::Change;
+use crate::change::{Change, Entrant};
 use crate::levels::Levels;
 use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
@@ -110,6 +110,8 @@ pub(crate) struct Slot<R> {
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
     pub(crate) kernel: Option<OfKernel>,
+    /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.
+    pub(crate) is_reserved: bool,
 }
 
 /// Ends of jobs that the kernel reports.
@@ -225,7 +227,7 @@ pub(crate) enum Response {
 }
 
 impl Response {
-    fn new(process: &Process, cause: Cause) -> Response {
+    pub(crate) fn new(process: &Process, cause: Cause) -> Response {
         match process.reaction(cause) {
             None => Response::Report,
             Some(Reaction::Signal(signal)) => Response::Signal(*signal),
@@ -527,6 +529,9 @@ impl<A: Actuator> Scheduler<A> {
     /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
     fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
         let slot = &mut self.setup.slots[task.index()];
+        if slot.is_reserved {
+            slot.incarnation = slot.incarnation.max(incarnation);
+        }
         if slot.incarnation != incarnation {
             return;
         }
@@ -678,6 +683,9 @@ impl<A: Actuator> Scheduler<A> {
                 }
                 Message::Ready { task, incarnation, resume } => {
                     let slot = &mut self.setup.slots[task.index()];
+                    if slot.is_reserved {
+                        slot.incarnation = incarnation;
+                    }
                     if slot.incarnation != incarnation {
                         continue;
                     }
@@ -690,6 +698,10 @@ impl<A: Actuator> Scheduler<A> {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
+                    if self.setup.slots[task.index()].is_reserved {
+                        // The engine does not know the task yet.
+                        continue;
+                    }
                     self.inputs.push(Input::Wake { task });
                     if self.setup.slots[task.index()].segments.is_some() {
                         let done = self.setup.begin_outside(task);
@@ -822,6 +834,9 @@ impl<A: Actuator> Scheduler<A> {
         let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
         let ended = |task: TaskId| self.setup.slots[task.index()].program == Program::Gone;
         let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
+        // The process of a task that is to be added has ended, or been dismissed.
+        let absent = |entrant: &Entrant| matches!(self.setup.slots[entrant.task.index()].program, Program::Absent { .. });
+        let enters = enters || change.entrant.as_ref().is_some_and(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
@@ -833,9 +848,29 @@ impl<A: Actuator> Scheduler<A> {
             self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
             self.next_tolerance = Some(shortest);
         }
+        if let Some(entrant) = &change.entrant {
+            self.take_in(entrant);
+        }
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
+    }
+
+    /// A task has been added to the engine, and its process waits in its frozen group.
+    #[cold]
+    fn take_in(&mut self, entrant: &Entrant) {
+        let Entrant { task, abort_signal, class, responses, on_miss, on_overrun, limited } = *entrant;
+        let Setup { engine, actuator, slots, classes, reactions, causes, .. } = &mut self.setup;
+        let slot = &mut slots[task.index()];
+        (slot.is_reserved, slot.abort_signal, slot.limited) = (false, abort_signal, limited);
+        slot.metered = engine.meters(task);
+        self.metered |= slot.metered;
+        if slot.metered || slot.limited {
+            self.meters[task.index()].base = actuator.cpu_time(slot.group).unwrap_or_default();
+        }
+        classes[task.index()] = class;
+        reactions[task.index()] = responses;
+        causes.watch(task, on_miss, on_overrun);
     }
 
     /// Takes a change in a step of its own, after the measurements of the instant, and gives it back.
@@ -1139,7 +1174,11 @@ impl<A: Actuator> Setup<A> {
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
             let initialised = process.init && known.life == Life::Alive;
-            let program = if initialised { Program::Waiting } else { Program::New };
+            let program = match initialised {
+                _ if process.is_reserved => Program::Absent { held: true, asked: true },
+                true => Program::Waiting,
+                false => Program::New,
+            };
             let asked = initial_request(&actuator, task, program);
             // Fetched in time for the first window. A program that uses its page is resumed through that.
             let resume = if initialised && asked.waits_for.is_none() { lives.fetch(task) } else { None };
@@ -1163,6 +1202,7 @@ impl<A: Actuator> Setup<A> {
                 muted_until: None,
                 alone: false,
                 waits: Waits::No,
+                is_reserved: process.is_reserved,
             }
         };
         Setup {
@@ -1398,7 +1438,7 @@ impl<A: Actuator> Setup<A> {
 }
 
 /// The causes of reactions, in the order of their numbers.
-const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
+pub(crate) const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
 
 /// The most records of one step that are kept.
 fn records_of(tasks: usize) -> usize {

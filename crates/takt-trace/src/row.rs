@@ -1,6 +1,6 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
-use crate::names;
+use crate::{names, window_table};
 use crate::{Change, DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ pub(crate) struct Row<'a> {
 
 /// The longest time that a trace may name, 2^56 ns or 834 days: no run is as long, and sums and differences of a few do not
 /// overflow.
-const FAR: i64 = 1 << 56;
+pub(crate) const FAR: i64 = 1 << 56;
 
 /// What is wrong with a time, if it is out of reach.
 fn within_reach(name: &str, ns: Option<i64>) -> Result<(), String> {
@@ -137,6 +137,23 @@ impl Rows {
                     pid: u32::try_from(pid).map_err(|_| format!("there is no process {pid}"))?,
                     command: row.detail.as_deref().unwrap_or_default().to_owned(),
                 });
+                return Ok(());
+            }
+            "task" => {
+                let name = need(row.task.as_deref(), "task", row)?.to_owned();
+                let pid = row.number.map(u32::try_from).transpose().map_err(|_| "there is no such process")?;
+                let index = u32::try_from(self.trace.header.tasks.len()).map_err(|_| "there are too many tasks")?;
+                if self.tasks.insert(name.clone(), index).is_some() {
+                    return Err(format!("there is a task `{name}` already"));
+                }
+                let partition = row.detail.as_deref().map(str::to_owned);
+                self.trace.header.tasks.push(TaskLabel { name, partition, pid, added: true, ..TaskLabel::default() });
+                return Ok(());
+            }
+            "windows" => {
+                let text = need(row.detail.as_deref(), "detail", row)?;
+                let value = serde_json::from_str(text).ok().as_ref().and_then(window_table::from_json);
+                self.trace.header.tables.push(value.ok_or("this is no window table")?);
                 return Ok(());
             }
             "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
@@ -252,6 +269,10 @@ struct HeaderJson {
     alternatives: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     duration_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -277,6 +298,8 @@ struct TaskJson {
     class: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completion: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    added: bool,
 }
 
 pub(crate) fn header_to_json(h: &Header) -> String {
@@ -286,6 +309,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         pid: t.pid,
         class: t.class.clone(),
         completion: t.completion.map(|c| names::completion(c).into()),
+        added: t.added,
     };
     let json = HeaderJson {
         takt_trace: VERSION,
@@ -303,6 +327,8 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         domains: h.domains.iter().map(|d| DomainJson { name: d.name.clone(), policy: d.policy.clone() }).collect(),
         alternatives: h.alternatives.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
+        tables: h.tables.iter().map(window_table::to_json).collect(),
+        table: h.table,
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
         start_monotonic_ns: h.start_monotonic_ns,
@@ -324,7 +350,8 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     let task = |t: TaskJson| {
         let known = |word: &String| names::completion_from(word).ok_or_else(|| format!("`{word}` is no completion"));
         let completion = t.completion.as_ref().map(known).transpose()?;
-        Ok::<_, String>(TaskLabel { name: t.name, partition: t.partition, pid: t.pid, class: t.class, completion })
+        let TaskJson { name, partition, pid, class, added, .. } = t;
+        Ok::<_, String>(TaskLabel { name, partition, pid, class, completion, added })
     };
     Ok(Header {
         source: h.source,
@@ -341,6 +368,10 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         domains: h.domains.into_iter().map(|d| DomainLabel { name: d.name, policy: d.policy }).collect(),
         alternatives: h.alternatives,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
+        tables: (h.tables.iter())
+            .map(|table| window_table::from_json(table).ok_or("a window table of the header is none"))
+            .collect::<Result<_, _>>()?,
+        table: h.table,
         duration: h.duration_ns.map(Span::from_ns),
         start_unix_ns: h.start_unix_ns,
         start_monotonic_ns: h.start_monotonic_ns,

@@ -10,8 +10,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use takt_core::model::WindowTable;
+use takt_core::record::RecordKind;
 use takt_core::time::Time;
-use takt_trace::{Change, Footer, Format, Header, Stamped, Writer};
+use takt_trace::{Change, Footer, Format, Header, Stamped, TaskLabel, Writer};
 
 /// The least size of a file: a header, and room for a few records.
 pub(crate) const LEAST: u64 = 64 << 10;
@@ -211,6 +213,10 @@ impl Writer for Series {
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.make_room()?;
         self.writer()?.record(record)?;
+        if let RecordKind::Table { to } = record.record.kind {
+            // It holds at the begin of a later file.
+            self.header.table = Some(to);
+        }
         self.begun = true;
         self.last = self.last.max(record.record.at);
         Ok(())
@@ -221,6 +227,21 @@ impl Writer for Series {
         self.writer()?.change(change)?;
         self.begun = true;
         self.last = self.last.max(change.at);
+        Ok(())
+    }
+
+    fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {
+        self.make_room()?;
+        self.writer()?.task(at, task)?;
+        self.header.tasks.push(TaskLabel { added: true, ..task.clone() });
+        self.reserve += RESERVE_OF_TASK;
+        Ok(())
+    }
+
+    fn table(&mut self, at: Time, table: &WindowTable) -> io::Result<()> {
+        self.make_room()?;
+        self.writer()?.table(at, table)?;
+        self.header.tables.push(table.clone());
         Ok(())
     }
 

@@ -86,7 +86,7 @@ impl Writer {
     /// A window table that may take over has the next number.
     pub(crate) fn table(&mut self, table: &WindowTable) {
         if self.out.is_some() {
-            self.put(&json!({"table": table_json(table)}));
+            self.put(&json!({"table": window_table::to_json(table)}));
         }
     }
 
@@ -477,40 +477,9 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
     })
 }
 
-fn table_json(table: &WindowTable) -> Value {
-    let slice = |slice: &Slice| json!({"cpus": slice.cpus.to_string(), "sc": slice.sc.map(|p| p.0), "be": slice.be.map(|p| p.0)});
-    let window = |window: &Window| json!({"length_ns": window.length.ns(), "slices": window.slices.iter().map(slice).collect::<Vec<_>>()});
-    let budgets = table.budgets.iter().map(|(budget, jitter)| json!([budget.map(Span::ns), jitter.ns()]));
-    json!({"frame": table.windows.iter().map(window).collect::<Vec<_>>(), "be_start": be_start(table.be_start),
-           "budgets": budgets.collect::<Vec<_>>()})
-}
-
-fn be_start(rule: BestEffortStart) -> &'static str {
-    match rule {
-        BestEffortStart::AllDone => "all",
-        BestEffortStart::SliceDone => "slice",
-    }
-}
-
 /// `None` for what is no window table of the system.
 fn table_from(value: &Value, system: &System) -> Option<WindowTable> {
-    let partition = |value: &Value| or_null(value, |v| Some(PartitionId(whole(v, 0, u64::from(u32::MAX))? as u32)));
-    let slice = |value: &Value| {
-        let cpus = takt_workload::parse_cpus(value["cpus"].as_str()?).ok()?;
-        Some(Slice { cpus, sc: partition(&value["sc"])?, be: partition(&value["be"])? })
-    };
-    let window = |value: &Value| {
-        let slices = value["slices"].as_array()?.iter().map(slice).collect::<Option<_>>()?;
-        Some(Window { length: span(&value["length_ns"], 1)?, slices })
-    };
-    let budget = |value: &Value| Some((or_null(&value[0], |v| span(v, 1))?, span(&value[1], 0)?));
-    let rules = [BestEffortStart::AllDone, BestEffortStart::SliceDone];
-    let table = WindowTable {
-        windows: value["frame"].as_array()?.iter().map(window).collect::<Option<_>>()?,
-        be_start: rules.into_iter().find(|rule| value["be_start"] == be_start(*rule))?,
-        budgets: value["budgets"].as_array()?.iter().map(budget).collect::<Option<_>>()?,
-    };
-    system.check_table(&table).ok().map(|()| table)
+    window_table::from_json(value).filter(|table| system.check_table(table).is_ok())
 }
 
 #[cfg(test)]
@@ -582,7 +551,7 @@ mod tests {
             be_start: BestEffortStart::SliceDone,
             budgets: vec![(Some(Span::from_ms(2)), Span::from_ms(1)), (Some(Span::from_ms(1)), Span::ZERO)],
         };
-        let value = table_json(&table);
+        let value = window_table::to_json(&table);
         assert_eq!(table_from(&value, &system), Some(table));
         for (pointer, wrong) in [
             ("/frame", json!([])),
