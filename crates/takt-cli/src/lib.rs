@@ -2,6 +2,7 @@
 //!
 //! It is a library so that a program with policies of its own is [`main`] with another registry.
 
+mod additions;
 mod clock;
 mod commands;
 mod control;

@@ -249,6 +249,10 @@ pub struct NewTask {
     pub domain: Option<String>,
     /// Its process, with the name of the task. It is one of its own, which Takt schedules.
     pub process: Process,
+    /// The file that describes it, for the record of the run.
+    pub file: String,
+    /// The text of that file.
+    pub text: String,
 }
 
 impl NewTask {

@@ -9,7 +9,8 @@ use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
 use super::schedule_log::ScheduleLog;
 use super::sim::unsuitable;
-use crate::control::server::{Loader, Server, Service};
+use crate::additions::{self, Added};
+use crate::control::server::{Finder, Loader, Server, Service};
 use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
@@ -28,7 +29,7 @@ use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, OnExit, PolicySpec, TableRules, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, NewTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
@@ -61,6 +62,10 @@ pub(crate) struct Args {
     /// Open no socket for `takt ctl`
     #[arg(long)]
     pub(super) no_control: bool,
+    /// How many tasks `takt ctl add TASK --from FILE` may add; files with `windows` take none
+    #[arg(long, value_name = "N", default_value_t = SPARE_TASKS, value_parser = clap::value_parser!(u16).range(0..=SPARE_TASKS_MAX),
+          conflicts_with = "no_control")]
+    pub(super) spare_tasks: u16,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     pub(super) record: Option<std::path::PathBuf>,
@@ -79,6 +84,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) output: output::OutputArgs,
 }
+
+/// Places for tasks that commands add, by default. Each costs a group, a page of memory and a few descriptors.
+pub(super) const SPARE_TASKS: u16 = 4;
+const SPARE_TASKS_MAX: i64 = 1000;
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum ClassName {
@@ -180,15 +189,21 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         manager,
         schedule,
         demos,
+        added: Vec::new(),
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
     let uncontrolled = watch.uncontrolled.take();
     let log = watch.log.take();
+    let added = std::mem::take(&mut watch.added);
     let (schedule, demos) = (watch.schedule.take(), watch.demos.take());
     // The socket goes before the summary is printed, which may wait for its reader.
     drop(watch);
     let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    for added in added {
+        added.join(&mut workload);
+    }
+    report.keep(workload.tasks.len());
     finish(&live, log, &report);
     drop(metrics);
     report.length = length.map_or(report.length, |length| report.length.min(length));
@@ -245,46 +260,10 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
 
 /// The engine, and the processes that it is to schedule. `own` is the part of the workload that the kernel does not schedule.
 fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Plan), Failure> {
-    // DEmOS starts its schedule without a process that has ended in its initialisation.
     let by_demos = workload.system.rules == TableRules::Demos;
     let mut processes = Vec::with_capacity(workload.tasks.len());
-    for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
-        if !task.is_program() {
-            let hint = "give it a `cmd:`, or use `takt sim`";
-            let message = format!("task `{}` has no command to run", task.name);
-            return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
-        }
-        processes.push(Process {
-            name: task.name.clone(),
-            cmd: task.cmd.clone().unwrap_or_default(),
-            thread_of: task.thread_of,
-            init: task.init,
-            per_job: task.spawn == Spawn::PerJob,
-            signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
-                && task.observed.is_none(),
-            observed: task.observed.map(|observed| match observed {
-                Observed::Yield => JobEnd::Yield,
-                Observed::Sleep => JobEnd::Sleep,
-            }),
-            on_exit: task.on_exit.or(by_demos.then_some(OnExit::End)),
-            on_miss: task.on_miss.as_deref().and_then(reaction),
-            on_overrun: task.on_overrun.as_deref().and_then(reaction),
-            abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
-                .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
-            output: processes::output(workload, id),
-            settings: processes::settings(workload, id)?,
-            segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
-            event: task.event.as_deref().and_then(|source| {
-                Some(match source {
-                    takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
-                    takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
-                    takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
-                    takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
-                    takt_workload::EventSource::Segments => return None,
-                })
-            }),
-            kernel: kernel(workload, id)?,
-        });
+    for id in (0..workload.tasks.len() as u32).map(TaskId) {
+        processes.push(process(workload, id, by_demos)?);
     }
     let mut real = workload.clone();
     real.clear_simulated();
@@ -295,7 +274,11 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
-    let engine = crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    let mut system = real.system.clone();
+    // The processes of a window table come with the table.
+    let places = if args.no_control || !system.windows.is_empty() { 0 } else { args.spare_tasks };
+    takt_exec::reserve(&mut system, &mut processes, usize::from(places));
+    let engine = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
     let mut own = own.clone();
     own.clear_simulated();
@@ -340,6 +323,51 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// The process of a task. By DEmOS's rules the schedule starts without one that has ended in its initialisation.
+///
+/// # Errors
+/// Status 2: it has no command, or this machine or user does not allow its settings.
+pub(crate) fn process(workload: &Workload, id: TaskId, by_demos: bool) -> Result<Process, Failure> {
+    let task = &workload.tasks[id.index()];
+    if !task.is_program() {
+        let hint = "give it a `cmd:`, or use `takt sim`";
+        let message = format!("task `{}` has no command to run", task.name);
+        return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
+    }
+    Ok(Process {
+        name: task.name.clone(),
+        cmd: task.cmd.clone().unwrap_or_default(),
+        thread_of: task.thread_of,
+        init: task.init,
+        per_job: task.spawn == Spawn::PerJob,
+        signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
+            && task.observed.is_none(),
+        observed: task.observed.map(|observed| match observed {
+            Observed::Yield => JobEnd::Yield,
+            Observed::Sleep => JobEnd::Sleep,
+        }),
+        on_exit: task.on_exit.or(by_demos.then_some(OnExit::End)),
+        on_miss: task.on_miss.as_deref().and_then(reaction),
+        on_overrun: task.on_overrun.as_deref().and_then(reaction),
+        abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
+            .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
+        output: processes::output(workload, id),
+        settings: processes::settings(workload, id)?,
+        segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
+        event: task.event.as_deref().and_then(|source| {
+            Some(match source {
+                takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
+                takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
+                takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
+                takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
+                takt_workload::EventSource::Segments => return None,
+            })
+        }),
+        kernel: kernel(workload, id)?,
+        is_reserved: false,
+    })
 }
 
 /// The lines at window starts.
@@ -603,6 +631,7 @@ const COMMAND_MOST: usize = 200;
 struct Opened {
     handle: takt_exec::Handle,
     load: Loader,
+    find: Finder,
     schedule: CpuSet,
     file: String,
     path: std::path::PathBuf,
@@ -620,6 +649,7 @@ fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(tak
     let opened = Opened {
         handle,
         load: loader(args.input.clone(), workload),
+        find: additions::finder(workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
         path: args.input.file.clone(),
@@ -688,6 +718,8 @@ struct Watch<'a> {
     manager: Option<Arc<ServiceManager>>,
     schedule: Option<ScheduleLog>,
     demos: Option<&'a mut Narrator>,
+    /// The tasks that commands have added.
+    added: Vec<Added>,
 }
 
 impl Watch<'_> {
@@ -729,12 +761,12 @@ impl Observer for Watch<'_> {
         if let Some(narrator) = &mut self.demos {
             narrator.begins();
         }
-        let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
+        let Some(Opened { handle, load, find, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
         let live = self.live.clone();
         let started = ControlSocket::bind(run).and_then(|socket| {
             let (rotate, manager) = (self.rotate.clone(), self.manager.clone());
-            Server::start(Service { socket, about, run: handle, load, live, schedule, path, rotate, manager })
+            Server::start(Service { socket, about, run: handle, load, find, live, schedule, path, rotate, manager })
         });
         match started {
             Ok(server) => self.server = Some(server),
@@ -757,6 +789,20 @@ impl Observer for Watch<'_> {
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
         self.steps.table(table);
+        let now = locked(&self.live).now();
+        self.recorder.table(now, table);
+        Ok(())
+    }
+    fn added(&mut self, at: Time, new: &NewTask, pid: Option<i32>) -> io::Result<()> {
+        self.steps.task(new);
+        let added = Added::new(new);
+        let label = added.label(pid);
+        self.recorder.task(at, &label);
+        if let Some(log) = &mut self.log {
+            log.add(&label.name, new.process.per_job);
+        }
+        locked(&self.live).add(&label);
+        self.added.push(added);
         Ok(())
     }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, PolicySpec, Program, Scope, System, Task, TaskId, Window};
+use takt_core::model::{Arrival, OnAbort, PolicySpec, Program, Scope, System, Task, TaskId, Window};
 use takt_core::record::{Record, RecordKind};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
@@ -120,6 +120,7 @@ fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
         deadline: Some(period),
         runtime: Some(Span::from_us(200 + draw.up_to(2500) as i64)),
         utility: Some(Utility::Step(1 + draw.up_to(5))),
+        on_abort: OnAbort::Finish,
         ..Task::default()
     };
     let domain = match (domains, draw.up_to(8)) {
@@ -128,7 +129,7 @@ fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
         (_, 0) => None,
         (domains, n) => Some(domains[n as usize % domains.len()].clone()),
     };
-    let reaction = || Some(Reaction::Signal(rustix::process::Signal::USR1));
+    let reaction = || Some(Reaction::Stop);
     let process = Process {
         name,
         init: draw.up_to(2) == 0,
@@ -137,7 +138,7 @@ fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
         is_reserved: false,
         ..Process::reserved()
     };
-    NewTask { task, after, domain, process }
+    NewTask { task, after, domain, process, file: String::new(), text: String::new() }
 }
 
 fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String]) -> Command {
