@@ -43,9 +43,11 @@ pub(crate) fn finder(workload: &Workload) -> Finder {
         let other = load(&source, machine).map_err(|failure| of_failure(&failure))?;
         let id = find(&other, name)?;
         can_be_added(&other, id)?;
-        let locks = other.system.tasks[id.index()].program.steps.iter().any(|step| {
-            matches!(step, takt_core::model::Step::Lock(_))
-        });
+        let locks = other.system.tasks[id.index()]
+            .program
+            .steps
+            .iter()
+            .any(|step| matches!(step, takt_core::model::Step::Lock(_)));
         if locks && other.resources != resources {
             let message = format!("task `{name}` locks resources, and those of `{file}` are not those of the run");
             return Err(fault(Code::NotSupportedHere, message, "name the same `resources`, in the same order"));
@@ -161,7 +163,9 @@ impl Added {
         let NewTask { domain, process, file, text, .. } = &self.new;
         let names: Vec<String> = workload.tasks.iter().map(|task| task.name.clone()).collect();
         // The run has read this text before.
-        let Ok((task, info)) = described((file, text, &process.name), &names, workload.machine(), false) else { return };
+        let Ok((task, info)) = described((file, text, &process.name), &names, workload.machine(), false) else {
+            return;
+        };
         join(workload, task, info, domain.as_deref());
     }
 }

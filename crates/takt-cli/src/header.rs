@@ -50,7 +50,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
-        tables: system.tables.clone(),
+        tables: (0..).zip(system.tables.iter().cloned()).collect(),
         table: None,
         duration,
         start_unix_ns: None,

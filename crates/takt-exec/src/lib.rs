@@ -41,8 +41,8 @@ pub use control::{
 };
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{
-    Cause, Dispatch, EventSource, Hooks, KernelTask, NewTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,
-    SchedulerClass, TaskEnd, reserve,
+    Cause, Dispatch, EventSource, Hooks, KernelTask, NewTask, Observer, Output, Plan, Process, ProcessSettings,
+    Reaction, SchedulerClass, TaskEnd, reserve,
 };
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]

@@ -835,7 +835,8 @@ impl<A: Actuator> Scheduler<A> {
         let ended = |task: TaskId| self.setup.slots[task.index()].program == Program::Gone;
         let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
         // The process of a task that is to be added has ended, or been dismissed.
-        let absent = |entrant: &Entrant| matches!(self.setup.slots[entrant.task.index()].program, Program::Absent { .. });
+        let absent =
+            |entrant: &Entrant| matches!(self.setup.slots[entrant.task.index()].program, Program::Absent { .. });
         let enters = enters || change.entrant.as_ref().is_some_and(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {

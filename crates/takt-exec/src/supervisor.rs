@@ -499,9 +499,12 @@ impl Supervisor {
 
     /// From now on the plan has the process of an added task.
     fn take_in(&mut self, plan: Arc<Plan>) {
-        for (index, _) in plan.processes.iter().enumerate().filter(|(index, process)| {
-            !process.is_reserved && self.plan.processes[*index].name != process.name
-        }) {
+        for (index, _) in plan
+            .processes
+            .iter()
+            .enumerate()
+            .filter(|(index, process)| !process.is_reserved && self.plan.processes[*index].name != process.name)
+        {
             self.reactions.take_in(TaskId(index as u32), plan.clone());
         }
         self.plan = plan;

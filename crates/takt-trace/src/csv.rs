@@ -3,8 +3,8 @@
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
 //! the whole system), that of a window table that takes over, that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
 //! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), that of a task that is added
-//! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `windows` is a window table as JSON, which
-//! has the next number. `next_ns` is the next burst, or the correction
+//! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `windows` is a window table as JSON, and
+//! `number` is that of the table. `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
@@ -178,11 +178,13 @@ impl Writer for Csv {
         self.out.spill()
     }
 
-    fn table(&mut self, at: Time, table: &WindowTable) -> io::Result<()> {
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
         self.out.int(at.ns());
         self.out.text(",,windows,,,,");
         self.out.text(&quoted(&window_table::to_json(table).to_string()));
-        self.out.text(",,,,,,,\n");
+        self.out.text(",,,,");
+        self.out.int(number);
+        self.out.text(",,,\n");
         self.out.spill()
     }
 

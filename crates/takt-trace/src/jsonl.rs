@@ -157,9 +157,10 @@ impl Writer for JsonLines {
         self.out.spill()
     }
 
-    fn table(&mut self, at: Time, table: &WindowTable) -> io::Result<()> {
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
         self.number("{\"at\":", at.ns());
-        self.out.text(",\"type\":\"windows\",\"detail\":");
+        self.number(",\"type\":\"windows\",\"to\":", number);
+        self.out.text(",\"detail\":");
         self.out.text(&serde_json::Value::from(window_table::to_json(table).to_string()).to_string());
         self.out.text("}\n");
         self.out.spill()

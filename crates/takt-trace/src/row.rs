@@ -1,10 +1,10 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
-use crate::{names, window_table};
 use crate::{Change, DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
+use crate::{names, window_table};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, ResourceId, TaskId};
 use takt_core::record::{Place, Record, RecordKind};
@@ -153,7 +153,9 @@ impl Rows {
             "windows" => {
                 let text = need(row.detail.as_deref(), "detail", row)?;
                 let value = serde_json::from_str(text).ok().as_ref().and_then(window_table::from_json);
-                self.trace.header.tables.push(value.ok_or("this is no window table")?);
+                let number = number("to")?;
+                let number = u16::try_from(number).map_err(|_| format!("there is no window table {number}"))?;
+                self.trace.header.tables.insert(number, value.ok_or("this is no window table")?);
                 return Ok(());
             }
             "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
@@ -269,8 +271,8 @@ struct HeaderJson {
     alternatives: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tables: Vec<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tables: BTreeMap<u16, serde_json::Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     table: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -327,7 +329,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         domains: h.domains.iter().map(|d| DomainJson { name: d.name.clone(), policy: d.policy.clone() }).collect(),
         alternatives: h.alternatives.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
-        tables: h.tables.iter().map(window_table::to_json).collect(),
+        tables: h.tables.iter().map(|(number, table)| (*number, window_table::to_json(table))).collect(),
         table: h.table,
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
@@ -369,7 +371,10 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         alternatives: h.alternatives,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
         tables: (h.tables.iter())
-            .map(|table| window_table::from_json(table).ok_or("a window table of the header is none"))
+            .map(|(number, table)| {
+                let table = window_table::from_json(table);
+                table.map(|table| (*number, table)).ok_or("a window table of the header is none")
+            })
             .collect::<Result<_, _>>()?,
         table: h.table,
         duration: h.duration_ns.map(Span::from_ns),

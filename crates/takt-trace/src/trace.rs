@@ -1,6 +1,7 @@
 //! What a trace consists of, and what writes one.
 
 use crate::names;
+use std::collections::BTreeMap;
 use std::io;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Completion, ResourceId, WindowTable};
@@ -39,8 +40,8 @@ pub struct Header {
     pub alternatives: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
     pub window_lengths: Vec<Span>,
-    /// The window tables that records name by number. A run learns of them while it runs.
-    pub tables: Vec<WindowTable>,
+    /// The window tables that records name, by number. A run learns of them while it runs. A trace need not have all of them.
+    pub tables: BTreeMap<u16, WindowTable>,
     /// The window table that holds at the first record, if another one than that of the workload does: an earlier file of the trace has its takeover.
     pub table: Option<u16>,
     /// How long the run was to last.
@@ -219,12 +220,12 @@ pub trait Writer {
         Ok(())
     }
 
-    /// A window table may take over from this instant on. Records name it by the next number.
+    /// A window table may take over from this instant on. Records name it by this number.
     ///
     /// # Errors
     /// As [`Writer::record`].
-    fn table(&mut self, at: Time, table: &WindowTable) -> io::Result<()> {
-        let _ = (at, table);
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
+        let _ = (at, number, table);
         Ok(())
     }
 

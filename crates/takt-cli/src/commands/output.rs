@@ -299,8 +299,10 @@ impl Recorder {
 
     /// A window table may take over from an instant on.
     pub(crate) fn table(&mut self, at: Time, table: &WindowTable) {
-        self.written.iter_mut().for_each(|file| file.with(|writer| writer.table(at, table)));
-        self.header.tables.push(table.clone());
+        // The tables of a run are numbered in this order, and there are not more numbers.
+        let number = self.header.tables.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.table(at, number, table)));
+        self.header.tables.insert(number, table.clone());
     }
 
     /// Begins another file of the trace with the next record when it is set; without effect unless the trace is a series of files.

@@ -29,7 +29,9 @@ use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, OnExit, PolicySpec, TableRules, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, NewTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{
+    Cause, Ended, EventSource, Issuer, KernelTask, NewTask, Observer, Plan, Process, Reaction, Report, TaskEnd,
+};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;

@@ -21,8 +21,8 @@ use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, Sys
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
-use takt_trace::{Stamped, TaskLabel};
 use takt_trace::rounds::Rounds;
+use takt_trace::{Stamped, TaskLabel};
 use takt_workload::{Code, Driver, Workload};
 
 /// Simulate a workload in virtual time
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             header.tasks.push(TaskLabel { name: info.name.clone(), added: true, ..TaskLabel::default() });
             additions::join(&mut workload, task, info, added.domain.as_deref());
         }
-        header.tables.clone_from(&replay.tables);
+        header.tables = (0..).zip(replay.tables.iter().cloned()).collect();
         engine.add_alternatives(replay.policies.iter().copied());
         for table in &replay.tables {
             engine.add_table(table.clone()).map_err(|e| unsuitable(&workload, &e))?;
@@ -280,8 +280,11 @@ fn prepare(
     let replayed = record.map(|record| record.read(workload, args.what_if, false)).transpose()?;
     let last = |replay: &Replay| replay.steps.last().map(|step| step.now - Time::ZERO);
     let recorded = replayed.as_ref().and_then(last);
-    let length =
-        recorded.or(args.duration).or(given.and_then(last)).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
+    let length = recorded
+        .or(args.duration)
+        .or(given.and_then(last))
+        .or(workload.settings.duration)
+        .unwrap_or_else(|| default_length(&workload.system));
     if let Some(factor) = args.load {
         check_load(workload.system.load.as_ref(), factor)?;
         takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);

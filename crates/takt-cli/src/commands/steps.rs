@@ -300,8 +300,9 @@ impl Reader {
             }
             let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
                 let inputs = step[1].as_array()?.iter();
-                let inputs =
-                    inputs.map(|v| from_json(v, &workload.system, added.len(), tables.len())).collect::<Option<Vec<_>>>()?;
+                let inputs = inputs
+                    .map(|v| from_json(v, &workload.system, added.len(), tables.len()))
+                    .collect::<Option<Vec<_>>>()?;
                 Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
             });
             let step = step.ok_or_else(|| match absent_task(&value, workload.system.tasks.len() + added.len()) {

@@ -5,8 +5,8 @@
 use super::drive::{self, Commands, Ran};
 use super::tests::{Records, engine, load, plan};
 use super::{Faults, Machine};
-use crate::plan::{NewTask, Process, Reaction, reserve};
 use crate::control::{Answer, Command, Control, Done, NewTerms, Refusal, Target};
+use crate::plan::{NewTask, Process, Reaction, reserve};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;

@@ -129,8 +129,8 @@ impl<'a> Checker<'a> {
             at: Time::ZERO,
             window: None,
             lost: 0,
-            table: trace.header.table.and_then(|to| trace.header.tables.get(usize::from(to))),
-            unknown_table: trace.header.table.is_some_and(|to| usize::from(to) >= trace.header.tables.len()),
+            table: trace.header.table.and_then(|to| trace.header.tables.get(&to)),
+            unknown_table: trace.header.table.is_some_and(|to| !trace.header.tables.contains_key(&to)),
             border: None,
             unsettled: false,
             fifo: Vec::new(),
@@ -297,7 +297,8 @@ impl<'a> Checker<'a> {
         if self.unknown_table {
             return;
         }
-        let (Some((window, number, _)), Some((partition, position))) = (self.window, self.partition_of.get(task.index()).copied().flatten())
+        let (Some((window, number, _)), Some((partition, position))) =
+            (self.window, self.partition_of.get(task.index()).copied().flatten())
         else {
             self.find(task, "window", format!("job {job} starts outside of any window of its own"));
             return;
@@ -326,7 +327,8 @@ impl<'a> Checker<'a> {
             let critical = |t: &usize| {
                 let place = self.tasks[*t].running.map(|(_, place, _)| self.cpus(place));
                 let own = self.partition_of.get(*t).copied().flatten().map(|(p, _)| p);
-                *t != task.index() && own.zip(place).is_some_and(|(p, set)| role(windows, window, p, &set) == Some(true))
+                *t != task.index()
+                    && own.zip(place).is_some_and(|(p, set)| role(windows, window, p, &set) == Some(true))
             };
             if let Some(other) = (0..self.tasks.len()).find(critical) {
                 let message = format!("best-effort job {job} starts while safety-critical {} runs", self.labels[other]);
@@ -478,7 +480,7 @@ impl<'a> Checker<'a> {
                 self.findings.push(Finding { at, task: None, rule: "window-order", message });
             }
         }
-        self.table = self.trace.header.tables.get(usize::from(to));
+        self.table = self.trace.header.tables.get(&to);
         self.unknown_table = self.table.is_none();
         (self.window, self.lost, self.border) = (None, 0, Some(at));
     }
@@ -511,7 +513,10 @@ impl<'a> Checker<'a> {
         if let Some(border) = border.filter(|_| lost == 0)
             && (window != 0 || (at - border).ns().abs() > tolerance.ns())
         {
-            wrong(format!("window {window} of frame {frame} begins {} after its window table has taken over", at - border));
+            wrong(format!(
+                "window {window} of frame {frame} begins {} after its window table has taken over",
+                at - border
+            ));
         }
         if let Some((_, before, since)) = self.window {
             let expected = before + 1 + lost;
@@ -537,7 +542,11 @@ impl<'a> Checker<'a> {
     fn belongs(&self, task: TaskId, place: Place) -> bool {
         let (Some(system), Some((window, _, _))) = (self.system, self.window) else { return true };
         let set = self.cpus(place);
-        self.partition_of.get(task.index()).copied().flatten().is_some_and(|(p, _)| role(self.windows(system), window, p, &set).is_some())
+        self.partition_of
+            .get(task.index())
+            .copied()
+            .flatten()
+            .is_some_and(|(p, _)| role(self.windows(system), window, p, &set).is_some())
     }
 
     /// After all records of a window's first instant: who still runs must belong there.

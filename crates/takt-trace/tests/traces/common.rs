@@ -312,7 +312,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             domains: vec![DomainLabel { name: "l<e,ft".into(), policy: "g-edf".into() }],
             alternatives: vec!["g-gua".into(), "rr:quantum=2ms,kpi=1".into()],
             window_lengths: Vec::new(),
-            tables: Vec::new(),
+            tables: Default::default(),
             table: start_unix_ns.map(|unix| unix as u16),
             duration: None,
             start_unix_ns,

@@ -222,12 +222,12 @@ fn added_tasks_and_window_tables_are_read_back() {
     let record = |ms, kind| takt_trace::Stamped { record: Record { at: at(ms), kind }, applied: at(ms) };
     let release = |task, ms| record(ms, RecordKind::Release { task: TaskId(task), job: 0, deadline: None });
     let start = record(4, RecordKind::Start { task: TaskId(1), job: 0, place: Place(0) });
-    let records = [release(0, 1), record(3, RecordKind::Table { to: 0 }), release(1, 4), start];
+    let records = [release(0, 1), record(3, RecordKind::Table { to: 3 }), release(1, 4), start];
     for format in [Format::JsonLines, Format::Csv, Format::Perfetto] {
         let out = crate::common::Shared::default();
         let mut writer = takt_trace::writer(format, &header, Box::new(out.clone())).unwrap();
         writer.record(&records[0]).unwrap();
-        writer.table(at(2), &table).unwrap();
+        writer.table(at(2), 3, &table).unwrap();
         writer.record(&records[1]).unwrap();
         writer.task(at(4), &added).unwrap();
         records[2..].iter().for_each(|record| writer.record(record).unwrap());
@@ -240,10 +240,10 @@ fn added_tasks_and_window_tables_are_read_back() {
         }
         let trace = read_back(&bytes, format).unwrap();
         assert_eq!(trace.header.tasks, [label("a"), added.clone()], "{format:?}");
-        assert_eq!(trace.header.tables, [table.clone()]);
+        assert_eq!(trace.header.tables, [(3, table.clone())].into());
         assert_eq!(trace.records, records);
         // A later file of the series begins with both.
-        let again = Trace { header: takt_trace::Header { table: Some(0), ..trace.header }, ..Trace::default() };
+        let again = Trace { header: takt_trace::Header { table: Some(3), ..trace.header }, ..Trace::default() };
         assert_eq!(read_back(&write(&again, format), format).unwrap(), again);
         // A second task of the same name would be ambiguous.
         let text = String::from_utf8(bytes).unwrap();
