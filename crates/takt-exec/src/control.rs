@@ -657,9 +657,32 @@ impl Control {
         if let Some(domain) = domain.and_then(|domain| system.domains.get_mut(usize::from(domain))) {
             domain.tasks.push(task);
         }
-        let mut whole = self.mirror.engine.of_system(system).map_err(refused)?;
-        whole.step(Time::ZERO, &[], &mut ());
-        if whole.admits(task, terms) {
+        let of_system = |system: System| {
+            let mut engine = self.mirror.engine.of_system(system).map_err(refused)?;
+            engine.step(Time::ZERO, &[], &mut ());
+            Ok::<_, Refusal>(engine)
+        };
+        // A policy grants a task what it has already. So the task has a little less here, and asks for the rest.
+        let smaller = |system: &System| {
+            let mut system = system.clone();
+            let least = Span::from_ns(1);
+            let described = &mut system.tasks[task.index()];
+            let part = described.reservation.as_mut().map(|reservation| &mut reservation.budget);
+            let part = part.or(described.runtime.as_mut()).filter(|part| **part > least)?;
+            *part = *part - least;
+            Some(system)
+        };
+        let mut whole = of_system(system.clone())?;
+        let mut admitted = whole.admits(task, terms);
+        if let Some(smaller) = smaller(&system).filter(|_| admitted) {
+            let mut alone = smaller.clone();
+            alone.removed = (0..alone.tasks.len() as u32).map(TaskId).filter(|other| *other != task).collect();
+            alone.domains.iter_mut().for_each(|domain| domain.tasks.retain(|own| *own == task));
+            // Under some policies no task receives more than it was placed with. They were asked when they were built.
+            let grows = of_system(alone).is_ok_and(|mut alone| alone.admits(task, terms));
+            admitted = !grows || of_system(smaller)?.admits(task, terms);
+        }
+        if admitted {
             return Ok(());
         }
         Err(self.not_admitted(whole.system(), task, name, terms))
