@@ -4,7 +4,8 @@
 #
 # The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
 # instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
-# parallel on a slow emulator, where only counts and clean ends mean something.
+# parallel on a slow emulator, where only counts and clean ends mean something. takt.mode=power: as order, on a machine with frequencies, which has
+# tests of its own.
 
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -170,6 +171,11 @@ killed_in_a_group() {
 }
 
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
+if [ "$mode" = power ]; then
+    . /power.sh
+    echo "vm: end"
+    poweroff -f
+fi
 expect 0 doctor takt doctor
 expect 0 "doctor --json" takt doctor --json
 expect 0 "ends of jobs can be observed" sh -c "takt doctor | grep '^ok *tracepoints'"

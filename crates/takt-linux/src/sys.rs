@@ -262,6 +262,16 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
 }
 
+/// Page faults of the calling thread, of both kinds.
+pub(crate) fn page_faults() -> Option<u64> {
+    // SAFETY: an all-zero structure is a valid value, and the kernel fills in a live one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(libc::RUSAGE_THREAD, &mut usage) == 0).then_some(usage)
+    };
+    usage.map(|usage| (usage.ru_minflt as u64).saturating_add(usage.ru_majflt as u64))
+}
+
 /// Sends a signal to a thread of a process; 0 is none, and only asks whether there is such a thread. The number of a thread that has ended may be
 /// one of another process, which `ESRCH` then says.
 pub(crate) fn signal_thread(process: i32, thread: i32, signal: c_int) -> io::Result<()> {

@@ -11,7 +11,7 @@ use takt_workload::Code;
 /// Show the capabilities of this machine, and the fix for each missing one
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// End the processes and remove the groups of runs that died
+    /// End the processes, remove the groups and restore the power settings of runs that died
     #[arg(long)]
     clean: bool,
     /// Print one JSON object
@@ -27,9 +27,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Failure::machine(Code::CleanupFailed, format!("not everything could be removed: {e}"), "run it as root")
         })?;
         if args.json {
-            writeln!(out, "{}", json!({"groups": cleaned.groups, "processes": cleaned.processes}))?;
+            let found = json!({"groups": cleaned.groups, "processes": cleaned.processes, "settings": cleaned.settings});
+            writeln!(out, "{found}")?;
         } else {
             writeln!(out, "removed {} groups and ended {} processes of dead runs", cleaned.groups, cleaned.processes)?;
+            if cleaned.settings > 0 {
+                writeln!(out, "restored {} power settings of dead runs", cleaned.settings)?;
+            }
         }
         return Ok(Verdict::Done);
     }

@@ -1,7 +1,10 @@
-//! The scheduler thread allocates nothing between its start and the end of the run.
+//! Between the start of the schedule and its end the scheduler thread allocates nothing, has no page fault, and makes no system call but
+//! those on a list.
 //!
-//! This program is its own watcher, starter and load, so it has no test harness: `allocation __watch …`, `allocation __start …` and
-//! `allocation __load …`.
+//! This program is its own watcher, starter and load, so it has no test harness: `scheduler_thread __watch …`, `… __start …` and
+//! `… __load …`.
+
+mod calls;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +17,7 @@ use takt_linux::protocol::Client;
 use takt_linux::{Choice, JobEnd, Mechanism, RunId, Signal, starter, timer, watcher};
 use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
-use takt_workload::{Observed, Options, Source, Spawn};
+use takt_workload::{Descriptors, Observed, Options, Source, Spawn};
 
 struct Counting;
 
@@ -54,12 +57,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Without filters of the kernel, calls are not watched.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+
 fn enter() {
+    WATCHED.fetch_add(u64::from(calls::watch()), Ordering::Relaxed);
     COUNTS.with(|counts| counts.set(true));
     ENTERED.fetch_add(1, Ordering::Relaxed);
 }
 
 fn leave() {
+    calls::leave();
     COUNTS.with(|counts| counts.set(false));
     LEFT.fetch_add(1, Ordering::Relaxed);
 }
@@ -87,6 +95,9 @@ fn main() {
         std::process::abort();
     });
     the_counter_counts();
+    calls::begin();
+    the_filter_reports();
+    let (mut watched, mut locked) = (true, true);
     let load = std::env::current_exe().unwrap();
     let mechanisms = [
         ("v1", Choice::V1, Capability::V1),
@@ -107,20 +118,74 @@ fn main() {
                 skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
                 continue;
             }
+            let mut listed = LISTED.to_vec();
+            // SIGSTOP and SIGCONT stop and start; they are sent by other mechanisms only for reactions.
+            if name == "signal" {
+                listed.extend(OF_THREADS);
+            }
+            if text.contains("descriptors: few") {
+                listed.extend(OF_FEW_DESCRIPTORS);
+            }
+            if text.starts_with("dispatch: priority") {
+                listed.extend(OF_PRIORITIES);
+            }
+            calls::list(&listed);
+            // The kernel may move pages at any time. A fault of the program comes back in each run.
+            let mut faults = u64::MAX;
             // A machine that stalls for most of a run spoils it.
             let did_something = (0..10).any(|_| {
                 let report = run(&text, choice);
                 let calls = CALLS.swap(0, Ordering::Relaxed);
                 let marks = (ENTERED.swap(0, Ordering::Relaxed), LEFT.swap(0, Ordering::Relaxed));
                 let completed: u64 = report.counts.iter().map(|c| c.completed).sum();
-                println!("{name}, {what}: {calls} calls of the allocator in {completed} jobs");
+                watched &= WATCHED.swap(0, Ordering::Relaxed) == 1;
+                locked &= !report.notes.iter().any(|note| note.contains("memory is not locked"));
+                let other = calls::found();
+                println!(
+                    "{name}, {what}: {calls} calls of the allocator, {:?} page faults, unlisted system calls {other:?} in {completed} jobs",
+                    report.page_faults
+                );
+                faults = faults.min(report.page_faults.expect("the kernel counts them"));
                 assert_eq!(marks, (1, 1), "the scheduler thread was watched");
                 assert_eq!(report.ended, Ended::Duration);
                 assert_eq!(calls, 0, "{name}, {what}");
-                completed >= 5
+                assert_eq!(other, [0; 0], "{name}, {what}: system calls that are not on the list");
+                completed >= 5 && (!locked || faults == 0)
             });
-            assert!(did_something, "{name}, {what}");
+            assert!(did_something, "{name}, {what}: {faults} page faults");
         }
+    }
+    if !watched {
+        skip(Capability::CallFilters, "the system calls of the scheduler thread");
+    }
+    if !locked {
+        skip(Capability::LockedMemory, "the page faults of the scheduler thread");
+    }
+}
+
+/// The system calls of the scheduler thread during the schedule (`DESIGN.md`, Threads of the executive).
+const LISTED: &[libc::c_long] = &[];
+/// Where CPU sets are set thread by thread, and where processes are stopped by signals.
+const OF_THREADS: [libc::c_long; 0] = [];
+/// Where a control file may have to be opened.
+const OF_FEW_DESCRIPTORS: [libc::c_long; 0] = [];
+/// With dispatch by priority.
+const OF_PRIORITIES: [libc::c_long; 0] = [];
+
+/// If nothing were reported, nothing would be shown.
+fn the_filter_reports() {
+    let watch = || {
+        let watched = calls::watch();
+        // Neither is made without a system call.
+        let _ = rustix::process::getppid();
+        let _ = rustix::process::getuid();
+        calls::leave();
+        let _ = rustix::process::getuid();
+        watched
+    };
+    calls::list(&[libc::SYS_getuid]);
+    if std::thread::spawn(watch).join().unwrap() {
+        assert_eq!(calls::found(), [libc::SYS_getppid]);
     }
 }
 
@@ -160,7 +225,7 @@ fn unmodified(amount: Span, yields: bool) -> ! {
 
 /// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
-fn workloads(program: &str) -> [(&'static str, String); 6] {
+fn workloads(program: &str) -> [(&'static str, String); 7] {
     let load = |us: u64| format!("exec {program} __load {us}");
     [
         (
@@ -176,6 +241,20 @@ fn workloads(program: &str) -> [(&'static str, String); 6] {
                  - {{name: D, processes: [{{cmd: 'exit 0', budget: 20ms}}]}}\n",
                 load(1000),
                 load(100_000)
+            ),
+        ),
+        (
+            "windows with few descriptors",
+            format!(
+                "descriptors: few\n\
+                 windows:\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: A}}\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: B}}\n\
+                 partitions:\n\
+                 - {{name: A, processes: [{{cmd: {0}, budget: 4ms}}, {{cmd: {0}, budget: 4ms}}]}}\n\
+                 - {{name: B, client: none, processes: [{{cmd: {1}, budget: 20ms}}]}}\n",
+                load(1000),
+                format!("exec {program} __unmodified 1000 sleep")
             ),
         ),
         (
@@ -248,7 +327,7 @@ impl Observer for Watch {
 }
 
 fn run(text: &str, mechanism: Choice) -> Report {
-    let source = Source::from_bytes("allocation.yaml", text.into()).unwrap();
+    let source = Source::from_bytes("scheduler.yaml", text.into()).unwrap();
     let workload = takt_workload::load(source.clone(), &Options::default()).unwrap_or_else(|faults| {
         let faults: Vec<String> = faults.iter().map(|f| f.render(&source, false)).collect();
         panic!("{}", faults.join("\n"))
@@ -260,7 +339,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         thread_of: None,
         init: false,
         per_job: task.spawn == Spawn::PerJob,
-        signals: task.spawn == Spawn::Once && task.observed.is_none(),
+        signals: task.spawn == Spawn::Once && task.observed.is_none() && task.client == takt_workload::Client::Auto,
         observed: task.observed.map(|observed| match observed {
             Observed::Yield => JobEnd::Yield,
             Observed::Sleep => JobEnd::Sleep,
@@ -282,7 +361,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         takt_workload::Dispatch::Priority => Dispatch::Priority,
     };
     let plan = Plan {
-        name: "allocation".into(),
+        name: "scheduler".into(),
         share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),
         resources: Vec::new(),
@@ -302,8 +381,10 @@ fn run(text: &str, mechanism: Choice) -> Report {
         manager: None,
         names: None,
         remaps_cpus: false,
+        few_descriptors: workload.settings.descriptors == Descriptors::Few,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();
