@@ -1,9 +1,9 @@
 //! Tasks of other files that are added to a run (`takt ctl add TASK --from FILE`), and to a replay or simulation of it.
 
-use crate::commands::run::process;
 use crate::control::wire::Fault;
 use crate::failure::Failure;
 use crate::input::Input;
+use crate::processes::process;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Task, TaskId};
 use takt_exec::NewTask;

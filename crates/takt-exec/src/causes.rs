@@ -7,7 +7,8 @@
 //!
 //! Nothing in here allocates after [`Causes::new`].
 
-use crate::plan::{Cause, Plan};
+use crate::plan::{Cause, Plan, Process, Reaction};
+use rustix::process::Signal;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, TaskId};
 use takt_core::record::{JobId, Outcome, Record, RecordKind};
@@ -31,6 +32,32 @@ impl Found {
     pub(crate) fn of((about, job): (u64, JobId)) -> Found {
         let task = TaskId((about >> 1).saturating_sub(1) as u32);
         Found { task, job, cause: if about & 1 == Cause::Miss as u64 { Cause::Miss } else { Cause::Overrun } }
+    }
+}
+
+/// The causes of reactions, in the order of their numbers.
+pub(crate) const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
+
+/// The part of the scheduler in a reaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Response {
+    /// It reports the job.
+    Report,
+    /// It wakes the supervisor, too.
+    Call,
+    /// As before, and the run ends by it, even if the report finds no room in the ring.
+    Stop,
+    Signal(Signal),
+}
+
+impl Response {
+    pub(crate) fn new(process: &Process, cause: Cause) -> Response {
+        match process.reaction(cause) {
+            None => Response::Report,
+            Some(Reaction::Signal(signal)) => Response::Signal(*signal),
+            Some(Reaction::Command(_)) => Response::Call,
+            Some(Reaction::Stop) => Response::Stop,
+        }
     }
 }
 

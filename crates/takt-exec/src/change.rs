@@ -1,8 +1,8 @@
 //! A change of a running schedule, from the supervisor to the scheduler and back. The supervisor allocates and frees
 //! its memory.
 
+use crate::causes::{CAUSES, Response};
 use crate::plan::Process;
-use crate::scheduler::{CAUSES, Response};
 use rustix::process::Signal;
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};
@@ -42,13 +42,13 @@ pub(crate) struct Change {
     /// terms is not installed: the replay of the run would build it for the present ones.
     pub(crate) terms: u32,
     /// The task that it adds.
-    pub(crate) entrant: Option<Entrant>,
+    pub(crate) newcomer: Option<Newcomer>,
     /// The instant of the step that has taken it; `None` when it came too late.
     pub(crate) made: Option<Time>,
 }
 
 /// A task that is added, as far as the scheduler has to know its process.
-pub(crate) struct Entrant {
+pub(crate) struct Newcomer {
     pub(crate) task: TaskId,
     pub(crate) abort_signal: Option<Signal>,
     pub(crate) class: Class,
@@ -59,9 +59,9 @@ pub(crate) struct Entrant {
     pub(crate) limited: bool,
 }
 
-impl Entrant {
-    pub(crate) fn new(task: TaskId, process: &Process, class: Class) -> Entrant {
-        Entrant {
+impl Newcomer {
+    pub(crate) fn new(task: TaskId, process: &Process, class: Class) -> Newcomer {
+        Newcomer {
             task,
             abort_signal: process.abort_signal,
             class,
@@ -81,7 +81,7 @@ impl fmt::Debug for Change {
 
 impl Change {
     pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u32) -> Change {
-        Change { inputs, install, loaded, terms, entrant: None, made: None }
+        Change { inputs, install, loaded, terms, newcomer: None, made: None }
     }
 
     /// Installs the policy or the window table, and gives the input that stands for it.

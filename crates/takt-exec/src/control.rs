@@ -4,9 +4,9 @@
 //! is prepared here and handed to the scheduler as a [`Change`]. It becomes inputs of one step, so that a replay of the recorded inputs is
 //! the run, changes included. There is one change at a time.
 
-use crate::change::{Change, Entrant, Install, New};
+use crate::change::{Change, Install, New, Newcomer};
 use crate::mirror::{Mirror, PolicyStatus, Status};
-use crate::plan::{NewTask, Process};
+use crate::plan::{Issuer, NewTask, Process};
 use crate::terms::SHORTEST;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -28,15 +28,6 @@ pub const MAX_LOADED: usize = 32;
 
 /// The most commands that wait for the supervisor. Further ones are refused at once.
 const WAITING: usize = 64;
-
-/// The sender of a command, as the kernel names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Issuer {
-    /// Its user.
-    pub uid: u32,
-    /// Its process.
-    pub pid: i32,
-}
 
 /// New values for terms of a task; `None` keeps a term.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -634,7 +625,7 @@ impl Control {
         let install = Install { prepared: Some(New::Policy(prepared)), input: Input::Add { task, domain } };
         let mut change =
             Change::new(vec![Input::Enter { task }], Some(install), self.loaded().to_vec(), engine.changes_of_terms());
-        change.entrant = Some(Entrant::new(task, &new.process, self.class));
+        change.newcomer = Some(Newcomer::new(task, &new.process, self.class));
         Ok(Some(change))
     }
 

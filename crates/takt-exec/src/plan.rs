@@ -1,6 +1,5 @@
 //! What the executive is asked to run, and who watches.
 
-use crate::control::Issuer;
 use crate::levels::highest;
 use std::collections::HashMap;
 use std::fmt;
@@ -451,6 +450,15 @@ impl fmt::Display for EventSource {
             EventSource::Signal(signal) => write!(f, "signal {}", signal.as_raw()),
         }
     }
+}
+
+/// The sender of a command, as the kernel names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Issuer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process.
+    pub pid: i32,
 }
 
 /// Watches a run from the supervisor's thread; never from the scheduler's.

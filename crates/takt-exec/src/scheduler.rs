@@ -3,14 +3,14 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
-use crate::causes::{Causes, Found};
-use crate::change::{Change, Entrant};
+use crate::causes::{CAUSES, Causes, Found, Response};
+use crate::change::{Change, Newcomer};
 use crate::levels::Levels;
 use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
-use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
+use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
 use crate::resumes::Resumes;
 use crate::rings::Rings;
@@ -221,29 +221,6 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) bounds: bool,
     /// By task: the scheduling class of its process.
     pub(crate) classes: Vec<Class>,
-}
-
-/// The part of the scheduler in a reaction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Response {
-    /// It reports the job.
-    Report,
-    /// It wakes the supervisor, too.
-    Call,
-    /// As before, and the run ends by it, even if the report finds no room in the ring.
-    Stop,
-    Signal(Signal),
-}
-
-impl Response {
-    pub(crate) fn new(process: &Process, cause: Cause) -> Response {
-        match process.reaction(cause) {
-            None => Response::Report,
-            Some(Reaction::Signal(signal)) => Response::Signal(*signal),
-            Some(Reaction::Command(_)) => Response::Call,
-            Some(Reaction::Stop) => Response::Stop,
-        }
-    }
 }
 
 /// What the scheduler leaves.
@@ -852,8 +829,8 @@ impl<A: Actuator> Scheduler<A> {
         let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
         // The process of a task that is to be added has ended, or been dismissed.
         let absent =
-            |entrant: &Entrant| matches!(self.setup.slots[entrant.task.index()].program, Program::Absent { .. });
-        let enters = enters || change.entrant.as_ref().is_some_and(absent);
+            |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
+        let enters = enters || change.newcomer.as_ref().is_some_and(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
@@ -865,8 +842,8 @@ impl<A: Actuator> Scheduler<A> {
             self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
             self.next_tolerance = Some(shortest);
         }
-        if let Some(entrant) = &change.entrant {
-            self.take_in(entrant);
+        if let Some(newcomer) = &change.newcomer {
+            self.take_in(newcomer);
         }
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
@@ -875,8 +852,8 @@ impl<A: Actuator> Scheduler<A> {
 
     /// A task has been added to the engine, and its process waits in its frozen group.
     #[cold]
-    fn take_in(&mut self, entrant: &Entrant) {
-        let Entrant { task, abort_signal, class, responses, on_miss, on_overrun, limited } = *entrant;
+    fn take_in(&mut self, newcomer: &Newcomer) {
+        let Newcomer { task, abort_signal, class, responses, on_miss, on_overrun, limited } = *newcomer;
         let Setup { engine, actuator, slots, classes, reactions, causes, .. } = &mut self.setup;
         let slot = &mut slots[task.index()];
         (slot.is_reserved, slot.abort_signal, slot.limited) = (false, abort_signal, limited);
@@ -1487,9 +1464,6 @@ impl<A: Actuator> Setup<A> {
         Ok(())
     }
 }
-
-/// The causes of reactions, in the order of their numbers.
-pub(crate) const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
 
 /// The most records of one step that are kept.
 fn records_of(tasks: usize) -> usize {

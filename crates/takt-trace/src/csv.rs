@@ -3,7 +3,7 @@
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
 //! the whole system), that of a window table that takes over, that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
 //! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), that of a task that is added
-//! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `windows` is a window table as JSON, and
+//! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `window_table` is a window table as JSON, and
 //! `number` is that of the table. A frequency has its domain as `window` and kilohertz as `number`, a temperature its zone as `window` and
 //! thousandths of a degree as `amount_ns`, a limit of an idle latency microseconds as `number`, and a skipped start its partition as
 //! `number`. `next_ns` is the next burst, or the correction
@@ -190,7 +190,7 @@ impl Writer for Csv {
 
     fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
         self.out.int(at.ns());
-        self.out.text(",,windows,,,,");
+        self.out.text(",,window_table,,,,");
         self.out.text(&quoted(&window_table::to_json(table).to_string()));
         self.out.text(",,,,");
         self.out.int(number);

@@ -180,7 +180,7 @@ impl Writer for JsonLines {
 
     fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
         self.number("{\"at\":", at.ns());
-        self.number(",\"type\":\"windows\",\"to\":", number);
+        self.number(",\"type\":\"window_table\",\"to\":", number);
         self.out.text(",\"detail\":");
         self.out.text(&serde_json::Value::from(window_table::to_json(table).to_string()).to_string());
         self.out.text("}\n");

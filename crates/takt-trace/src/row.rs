@@ -62,7 +62,7 @@ pub(crate) struct Row<'a> {
 
 /// The longest time that a trace may name, 2^56 ns or 834 days: no run is as long, and sums and differences of a few do not
 /// overflow.
-pub(crate) const FAR: i64 = 1 << 56;
+const FAR: i64 = 1 << 56;
 
 /// What is wrong with a time, if it is out of reach.
 fn within_reach(name: &str, ns: Option<i64>) -> Result<(), String> {
@@ -153,7 +153,7 @@ impl Rows {
                 self.trace.header.tasks.push(TaskLabel { name, partition, pid, added: true, ..TaskLabel::default() });
                 return Ok(());
             }
-            "windows" => {
+            "window_table" => {
                 let text = need(row.detail.as_deref(), "detail", row)?;
                 let value = serde_json::from_str(text).ok().as_ref().and_then(window_table::from_json);
                 let number = number("to")?;

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use takt_core::model::{BestEffortStart, PartitionId, Slice, Window, WindowTable};
 use takt_core::time::Span;
 
+/// The longest window or budget, as that of a time in a trace: 2^56 ns or 834 days.
+const LONGEST: i64 = 1 << 56;
+
 /// The table as a JSON object: `frame`, a list of windows with their slices; `be_start`; `budgets`, with the jitter of each. O(size of the table).
 #[must_use]
 pub fn to_json(table: &WindowTable) -> Value {
@@ -26,9 +29,8 @@ fn be_start(rule: BestEffortStart) -> &'static str {
 /// ([`System::check_table`](takt_core::model::System::check_table)). O(size of the table).
 #[must_use]
 pub fn from_json(value: &Value) -> Option<WindowTable> {
-    let span = |value: &Value, least: i64| {
-        value.as_i64().filter(|ns| (least..=crate::row::FAR).contains(ns)).map(Span::from_ns)
-    };
+    let span =
+        |value: &Value, least: i64| value.as_i64().filter(|ns| (least..=LONGEST).contains(ns)).map(Span::from_ns);
     let partition = |value: &Value| match value {
         Value::Null => Some(None),
         value => Some(Some(PartitionId(u32::try_from(value.as_u64()?).ok()?))),
