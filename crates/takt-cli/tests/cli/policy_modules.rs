@@ -106,12 +106,12 @@ fn a_workload_file_names_a_module_and_its_fallback() {
     let domains = LOAD
         .replace(
             "policy: g-edf\ncpus: 0-1\n",
-            "domains: [{name: all, cpus: 0-1, policy: g-endless.wasm, fallback: llf}]\n",
+            "domains: [{name: all, cpus: 0-1, policy: g-endless.wasm, fallback: rm}]\n",
         )
         .replace("runtime: 18ms}", "runtime: 18ms, domain: all}");
     write(domains);
     let done = room.takt(&["sim", "sub/m.yaml"]).expect(0).stdout;
-    assert!(done.contains("→ g-llf"), "{done}");
+    assert!(done.contains("→ g-rm"), "{done}");
     let partition = "\
 windows: [{length: 10ms, cpu: 0, sc_partition: A}]
 partitions: [{name: A, policy: endless.wasm, processes: [{name: a, period: 20ms, runtime: 1ms}]}]
