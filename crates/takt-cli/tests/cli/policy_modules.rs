@@ -120,7 +120,7 @@ partitions: [{name: A, policy: endless.wasm, processes: [{name: a, period: 20ms,
         (named.replace("endless", "nothing"), "m.yaml:1:9", "nothing.wasm"),
         (LOAD.replace("policy: g-edf", "policy: g-edf\nfallback: rr"), "m.yaml:2:1", "no effect"),
         (named.replace("fallback: edf", "fallback: efd"), "m.yaml:2:11", "efd"),
-        (partition.to_owned(), "m.yaml:2:", "endless"),
+        (partition.to_owned(), "m.yaml:1:1", "schedules no partition"),
     ] {
         write(text.clone());
         let said = room.takt(&["check", "sub/m.yaml"]).expect(2).stderr;
