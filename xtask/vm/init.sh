@@ -170,6 +170,65 @@ killed_in_a_group() {
     [ -z "$left" ]
 }
 
+# A schedule on CPU 1 alone: its process and the scheduler lose their CPU for a second. offline MECHANISM
+offline() {
+    name="a CPU that goes offline ($1)"
+    printf 'policy: edf\ncpus: 1\ntasks:\n- {name: a, period: 50ms, runtime: 10ms, init: yes, cmd: exec takt burn --runtime 4ms}\n' > offline.yaml
+    takt run offline.yaml --json --duration 3s --mechanism "$1" --trace run.jsonl > run.json 2> out &
+    run=$!
+    sleep 1
+    echo 0 > /sys/devices/system/cpu/cpu1/online || { bad "$name" "the CPU cannot be switched off"; return; }
+    sleep 0.7
+    echo 1 > /sys/devices/system/cpu/cpu1/online
+    sleep 0.5
+    for pid in $(pidof takt); do
+        grep -q TAKT_RUN=$run- /proc/$pid/environ 2> /dev/null && grep -q burn /proc/$pid/cmdline && allowed=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/$pid/status)
+    done
+    wait $run
+    status=$?
+    cat run.json >> out
+    [ $status = 0 ] || { bad "$name" "status $status" out; return; }
+    [ "$(grep -c 'warning: CPU 1 went offline\|warning: CPU 1 is online again' out)" = 2 ] || { bad "$name" "no warnings" out; return; }
+    grep -q 'CPU 1 of the schedule was offline during the run' run.json || { bad "$name" "no note" out; return; }
+    [ "$allowed" = 1 ] || { bad "$name" "its process runs on CPUs $allowed" out; return; }
+    [ "$(totals run.json released)" = 60 ] && [ "$(totals run.json completed)" -ge 40 ] || { bad "$name" "jobs were lost" out; return; }
+    ok "$name"
+    clean_after "$name"
+}
+
+one_cpu_yaml() {
+    echo 'windows: [{length: 50ms, cpu: 0, sc_processes: [{cmd: exec takt burn --runtime 5ms, init: yes, budget: 20ms}]}]'
+}
+
+# The wall clock is set an hour ahead and back during a run: no window is lost, and none comes twice.
+clock_step() {
+    one_cpu_yaml > one.yaml
+    takt run one.yaml --json --duration 2s --mechanism v2 --trace run.jsonl > run.json &
+    run=$!
+    sleep 0.7
+    date -s "@$(($(date +%s) + 3600))" > /dev/null
+    sleep 0.7
+    date -s "@$(($(date +%s) - 3600))" > /dev/null
+    wait $run || return
+    cat run.json
+    [ "$(number run.json windows_lost)" = 0 ] && takt trace check run.jsonl one.yaml --tolerance $tolerance
+}
+
+# The machine is suspended for two seconds during a run. The schedule stands still, and continues without a lost window.
+suspend() {
+    one_cpu_yaml > one.yaml
+    takt run one.yaml --json --duration 2s --mechanism "$1" --trace run.jsonl > run.json 2> out &
+    run=$!
+    sleep 0.7
+    echo 0 > /sys/class/rtc/rtc0/wakealarm
+    echo +2 > /sys/class/rtc/rtc0/wakealarm
+    echo mem > /sys/power/state || return
+    wait $run || return
+    cat run.json out
+    [ "$(number run.json windows_lost)" = 0 ] || return
+    grep -q 'warning: the machine was suspended for' out && grep -q 'the machine was suspended once, for' run.json
+}
+
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
 if [ "$mode" = power ]; then
     . /power.sh
@@ -217,6 +276,17 @@ if [ "$mode" = exact ] && ! grep -q PREEMPT_RT /proc/version; then
     expect 0 "threads of a user" threads as_user
     echo "$paranoid" > /proc/sys/kernel/perf_event_paranoid
     clean_after threads
+fi
+if [ "$mode" = order ]; then
+    for mechanism in v2 signal; do offline $mechanism; done
+fi
+if [ "$mode" = exact ]; then
+    expect 0 "a step of the wall clock" clock_step
+fi
+# The clock of the host wakes the machine, since the virtual one stands still with it.
+if [ "$mode" = multi ]; then
+    for mechanism in v2 signal; do expect 0 "suspend and resume ($mechanism)" suspend $mechanism; done
+    clean_after "suspend and resume"
 fi
 # The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
 # What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.

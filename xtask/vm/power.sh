@@ -98,16 +98,20 @@ policy() {
     grep -q '"refused":0,"\(requested\|clamped\)"' run.json
 }
 
+# Waits until the run has set its frequency.
+is_set() {
+    for _ in $(seq 50); do
+        [ "$(cat $freqs/policy1/scaling_governor) $(cat $freqs/policy1/scaling_cur_freq)" = "userspace 500000" ] && return
+        sleep 0.1
+    done
+    return 1
+}
+
 # As ends_clean, for the settings: ends SIGNAL STATUS.
 ends() {
     takt run power.yaml --power low --duration 60s --mechanism v2 > out 2>&1 &
     run=$!
-    changed=no
-    for _ in $(seq 40); do
-        [ "$(cat $freqs/policy1/scaling_cur_freq)" = 500000 ] && changed=yes && break
-        sleep 0.1
-    done
-    [ $changed = yes ] || bad "a run ended by $1 (power)" "it has set no frequency" out
+    is_set || bad "a run ended by $1 (power)" "it has set no frequency" out
     kill -"$1" $run
     wait $run
     status=$?
@@ -119,10 +123,7 @@ ends() {
 killed_with_its_watcher() {
     takt run power.yaml --power low --duration 60s --mechanism v2 &
     run=$!
-    for _ in $(seq 40); do
-        [ "$(cat $freqs/policy1/scaling_cur_freq)" = 500000 ] && break
-        sleep 0.1
-    done
+    is_set || return
     for pid in $(pidof takt); do
         grep -q __watch /proc/$pid/cmdline && kill -KILL $pid
     done
@@ -138,7 +139,7 @@ killed_with_its_watcher() {
 shared_domain() {
     takt run power.yaml --power low --duration 60s --mechanism v2 > first.txt 2>&1 &
     run=$!
-    sleep 1
+    is_set || return
     takt run power.yaml --power high --duration 100ms --mechanism v2 --share-cpus
     second=$?
     takt demos -p high -t 100 -c power.yaml --mechanism v2

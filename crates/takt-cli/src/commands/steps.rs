@@ -64,7 +64,6 @@ impl Writer {
     }
 
     /// The run has this power policy.
-    #[expect(dead_code, reason = "the executive hosts no power policy yet")]
     pub(crate) fn power(&mut self, power: &power::Recorded) {
         if self.path.is_some() {
             self.header["power"] = power.to_json();

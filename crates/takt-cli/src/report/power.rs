@@ -1,4 +1,4 @@
-//! What a summary says of power: energy by its places and tasks, temperatures, and what the power policy did.
+//! Power in summaries: energy by its places and tasks, temperatures, and counts of the power policy.
 
 use super::tables::{percent, table};
 use serde_json::{Value, json};

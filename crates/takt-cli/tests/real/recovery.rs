@@ -84,7 +84,8 @@ fn a_process_that_another_program_moves_is_moved_back() {
                 let run = done.json();
                 let times = if before.len() == 1 { "once".into() } else { format!("{} times", before.len()) };
                 always(notes(&run).contains(&format!("the process of good out of its group {times}")), || notes(&run));
-                ensure(run["tasks"][0]["missed"] == 0, || format!("{mechanism}: {run}"))
+                // A move holds up the freezer of cgroup v2 for some jobs.
+                ensure(run["tasks"][0]["missed"].as_u64() <= Some(3), || format!("{mechanism}: {run}"))
             });
         }
     });
@@ -142,11 +143,98 @@ fn a_group_that_another_program_removes_ends_its_task_alone() {
                 let done = running.wait();
                 let run = done.json();
                 let good = &run["tasks"][0];
-                always(run["spawn_error"].is_string() || notes(&run).contains("each"), || {
-                    format!("{mechanism}: {run}")
-                });
-                ensure(good["missed"] == 0 && good["met"].as_u64() > Some(20), || format!("{mechanism}: {run}"))
+                always(notes(&run).contains("its next process could not be started"), || format!("{mechanism}: {run}"));
+                ensure(good["missed"] == 0 && good["met"].as_u64() > Some(10), || format!("{mechanism}: {run}"))
             });
+        }
+    });
+}
+
+/// The first mounts of hierarchies with a freezer, a cpuset, or cgroup v2: the mount point, and how it is mounted again.
+fn hierarchies() -> Vec<(PathBuf, String)> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut seen = Vec::new();
+    let known = mounts.lines().filter_map(|line| {
+        let [_, mount, kind, options, ..] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let controller = options.split(',').find(|option| ["freezer", "cpuset"].contains(option));
+        let how = match (kind, controller) {
+            ("cgroup2", _) => format!("umount -l {mount} && mount -t cgroup2 none {mount}"),
+            ("cgroup", Some(controller)) => {
+                format!("umount -l {mount} && mount -t cgroup -o {controller} none {mount}")
+            }
+            _ => return None,
+        };
+        let hierarchy = (kind.to_owned(), controller.map(str::to_owned));
+        let is_first = !seen.contains(&hierarchy);
+        seen.push(hierarchy);
+        is_first.then(|| (PathBuf::from(mount), how))
+    });
+    known.collect()
+}
+
+/// Groups that stand for a container, with a cpuset of CPU 0 where there is one; removed when this is dropped.
+struct Container(Vec<PathBuf>);
+
+impl Container {
+    fn new() -> Container {
+        let container = Container(
+            hierarchies().iter().map(|(mount, _)| mount.join(format!("container-{}", std::process::id()))).collect(),
+        );
+        for group in &container.0 {
+            fs::create_dir(group).unwrap();
+            if group.join("cpuset.mems").exists() && !group.join("cgroup.controllers").exists() {
+                fs::write(group.join("cpuset.mems"), "0").unwrap();
+                fs::write(group.join("cpuset.cpus"), "0").unwrap();
+            }
+        }
+        container
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|group| drop(fs::remove_dir(group)));
+    }
+}
+
+/// In groups with a limit of their own, and a namespace of control groups, as in a container: the groups of the run are below those. A
+/// container usually mounts the hierarchies again, and so sees nothing above its own groups.
+#[test]
+fn a_run_in_a_container_stays_in_its_groups() {
+    if !Capability::Mounts.is_present() {
+        return skip(Capability::Mounts, "namespaces need root and unshare");
+    }
+    on_cpus(|| {
+        let all = mechanisms().into_iter().filter(|mechanism| *mechanism != "signal");
+        for (mechanism, mounts_again) in all.flat_map(|mechanism| [(mechanism, true), (mechanism, false)]) {
+            let room = Room::with(WORK);
+            let container = Container::new();
+            let enter = container.0.iter().map(|group| format!("echo 0 > {}/cgroup.procs && ", group.display()));
+            let mounts = hierarchies().into_iter().filter(|_| mounts_again).map(|(_, how)| format!("{how} && "));
+            let (enter, mounts) = (enter.collect::<String>(), mounts.collect::<String>());
+            let run = |more: &str| {
+                let text = format!(
+                    "{enter}exec unshare --cgroup --mount sh -c '{mounts}exec \"$TAKT\" run {more} --mechanism {mechanism}'"
+                );
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &text]).env("TAKT", room.command(&[]).get_program()).current_dir(room.path(""));
+                Running::start(&mut shell)
+            };
+            let running = run("w.yaml --json --trace t.jsonl");
+            until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
+            let tops = groups(running.pid());
+            let is_inside = |top: &PathBuf| container.0.iter().any(|group| top.starts_with(group));
+            always(!tops.is_empty() && tops.iter().all(is_inside), || format!("{mechanism}: {tops:?}"));
+            running.signal(Signal::INT);
+            let run_of = running.wait().json();
+            always(run_of["mechanism"] == mechanism, || format!("{mechanism}: {run_of}"));
+            always(run_of["tasks"][0]["met"].as_u64() > Some(3), || format!("{mechanism}: {run_of}"));
+            // The cpuset of the container is a limit.
+            if container.0.iter().any(|group| group.join("cpuset.mems").exists() && group.join("tasks").exists()) {
+                fs::write(room.path("one.yaml"), WORK.replace("cpus: 0", "cpus: 1")).unwrap();
+                let refused = run("one.yaml --duration 100ms").wait().expect(3);
+                assert!(refused.stderr.contains("error[missing-cpu]"), "{}", refused.stderr);
+            }
         }
     });
 }
@@ -162,7 +250,22 @@ fn written_into(file: &str) -> Vec<&str> {
     }
 }
 
-/// How far a file that was cut off at some byte reaches; an error if its reader refuses it.
+/// The whole packets of a trace in Perfetto's form: fields of number 1 with a length in front (`perfetto/trace/trace.proto`). An error if there is
+/// something else before the last one, which may be cut off.
+fn packets(bytes: &[u8]) -> Result<i64, String> {
+    let (mut rest, mut count) = (bytes, 0);
+    while let [tag, after @ ..] = rest {
+        ensure(*tag == 0x0a, || format!("a field {tag} after {count} packets"))?;
+        let Some(last) = after.iter().position(|byte| byte & 0x80 == 0) else { break };
+        let length = after[..=last].iter().rev().fold(0, |length, byte| length << 7 | usize::from(byte & 0x7f));
+        let Some(next) = after[last + 1..].get(length..) else { break };
+        (rest, count) = (next, count + 1);
+    }
+    Ok(count)
+}
+
+/// How far a file that was cut off at some byte reaches; an error if its reader refuses it. For a table of jobs and Perfetto's form, the
+/// number of its parts.
 fn reaches(room: &Room, file: &str) -> Result<Time, String> {
     match file {
         "t.steps" => {
@@ -181,6 +284,7 @@ fn reaches(room: &Room, file: &str) -> Result<Time, String> {
             })?;
             Ok(Time::from_ns(rows.len() as i64))
         }
+        "t.pftrace" => Ok(Time::from_ns(packets(&fs::read(room.path(file)).map_err(|e| e.to_string())?)?)),
         _ => {
             let trace = room.trace(file);
             ensure(trace.footer.is_none(), || "it has an end".into())?;
@@ -207,7 +311,7 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
                 running.kill_and_wait();
                 let (after, lived) = (reaches(&room, file)?, begun.elapsed());
                 always(after >= before, || format!("{file}: {after} after {before}"));
-                if !matches!(file, "t.steps" | "j.csv") {
+                if matches!(file, "t.jsonl" | "t.csv") {
                     let done = room.takt(&["trace", "check", file, "w.yaml", "--tolerance", "20ms"]);
                     ensure(done.code() == 0, || format!("{file}: {}{}", done.stdout, done.stderr))?;
                 }
@@ -215,14 +319,16 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
                     let done = room.takt(&["sim", "w.yaml", "--replay", file, "--what-if", "--json"]);
                     ensure(done.code() == 0, || format!("{file}: {}", done.stderr))?;
                 }
-                let enough = file == "j.csv" || after >= Time::ZERO + Span::from_ms(50);
+                let is_count = matches!(file, "j.csv" | "t.pftrace");
+                let least = if is_count { Time::from_ns(5) } else { Time::ZERO + Span::from_ms(50) };
+                let enough = after >= least;
                 ensure(enough, || format!("{file} reaches {after} of {lived:?}"))
             });
         }
     });
 }
 
-/// A file system of 256 KiB below each file. What had room can be read, and the run ends with the reason.
+/// A file system of 64 KiB below each file. What had room can be read, and the run ends with the reason.
 #[test]
 fn a_disk_that_fills_up_keeps_what_had_room() {
     if !Capability::Mounts.is_present() {
@@ -238,7 +344,7 @@ fn a_disk_that_fills_up_keeps_what_had_room() {
             let on_disk = format!("disk/{file}");
             let arguments = written_into(file).into_iter().map(|word| if word == file { &on_disk } else { word });
             let command = format!(
-                "mount -t tmpfs -o size=256k tmpfs disk && \"$TAKT\" run w.yaml --duration 60s --mechanism signal {}; status=$?; \
+                "mount -t tmpfs -o size=64k tmpfs disk && \"$TAKT\" run w.yaml --duration 60s --mechanism signal {}; status=$?; \
                  cp {on_disk} {file}; exit $status",
                 arguments.collect::<Vec<_>>().join(" ")
             );
@@ -254,7 +360,8 @@ fn a_disk_that_fills_up_keeps_what_had_room() {
             assert!(done.stderr.contains("No space left"), "{}", done.stderr);
             assert!(done.took < Duration::from_secs(50), "{file}: {:?}", done.took);
             let reached = reaches(&room, file).unwrap();
-            let least = if file == "j.csv" { Time::from_ns(1000) } else { Time::ZERO + Span::from_ms(200) };
+            let is_count = matches!(file, "j.csv" | "t.pftrace");
+            let least = if is_count { Time::from_ns(300) } else { Time::ZERO + Span::from_ms(50) };
             assert!(reached > least, "{file}: {reached}");
         }
     });
@@ -333,16 +440,19 @@ fn faulty(seed: u64, mechanisms: &[&'static str]) -> Result<(), String> {
     let done = running.wait();
     // Every process may have failed by then.
     always(matches!(done.code(), 0 | 1), || format!("{}: {}", done.code(), done.stderr));
-    let trace = room.trace(file);
-    always(trace.footer.is_some(), || "the trace has no end".into());
-    always(trace.footer.is_some_and(|footer| footer.dropped == 0), || "records were lost".into());
+    let run: serde_json::Value = serde_json::from_str(&done.stdout).map_err(|e| format!("{e}: {}", done.stdout))?;
+    always(run["dropped_records"] == 0, || format!("records were lost: {run}"));
+    if file == "t.pftrace" {
+        return reaches(&room, file).map(drop);
+    }
+    always(room.trace(file).footer.is_some_and(|footer| footer.dropped == 0), || "the trace has no end".into());
     Ok(())
 }
 
 #[test]
 fn random_faults_leave_nothing_and_lose_nothing() {
     let length = std::env::var("TAKT_RECOVERY")
-        .map_or(Duration::from_secs(4), |seconds| Duration::from_secs(seconds.parse().expect("a number of seconds")));
+        .map_or(Duration::from_secs(3), |seconds| Duration::from_secs(seconds.parse().expect("a number of seconds")));
     let single = std::env::var_os("TAKT_RECOVERY_ONE").is_some();
     let first = takt_testing::seed();
     on_cpus(|| {

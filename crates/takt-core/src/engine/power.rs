@@ -1,4 +1,4 @@
-//! The power policy in the engine: what it learns of, and what becomes of its requests.
+//! The power policy in the engine: events for it, and commands of its requests.
 
 use super::messages::Command;
 use super::step::Engine;
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// Tells the power policy what the commands of this step change, and adds what it requests to them.
+    /// Tells the power policy of the changes by the commands of this step, and adds the commands of its requests.
     #[inline]
     pub(super) fn request_power<S: Sink>(&mut self, sink: &mut S) {
         if self.state.power.is_some() {

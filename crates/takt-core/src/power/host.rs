@@ -27,7 +27,7 @@ pub struct Counts {
     pub bad_samples: u64,
 }
 
-/// What the driver must do.
+/// A request as the driver receives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     Frequency { domain: u16, khz: u32 },
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 pub struct Host {
     policy: Box<dyn PowerPolicy>,
     wishes: Wishes,
-    /// What the driver was told, by domain and by CPU.
+    /// The last requests that the driver received, by domain and by CPU.
     told_points: Vec<Option<u16>>,
     told_latencies: Vec<Option<u32>>,
     scales_budgets: bool,

@@ -6,7 +6,7 @@ use crate::record::Place;
 use crate::time::Time;
 use alloc::vec::Vec;
 
-/// What a power policy learns of.
+/// An event for a power policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The schedule starts.
@@ -87,7 +87,7 @@ pub trait PowerPolicy: Send {
     fn event(&mut self, event: &Event, requests: &mut Requests<'_>);
 }
 
-/// What was requested, and of what.
+/// The present requests, and the machine.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) platform: Platform,
@@ -99,11 +99,11 @@ pub(crate) struct Wishes {
     pub(crate) latencies: Vec<Option<u32>>,
     pub(crate) skips: bool,
     pub(crate) timer: Option<Time>,
-    /// Something may differ from what the driver was told.
+    /// A request may differ from the last one that the driver received.
     pub(crate) changed: bool,
 }
 
-/// What a power policy sees and requests. Each call costs O(1), or O(log frequencies).
+/// The view of a power policy, and its requests. Each call costs O(1), or O(log frequencies).
 #[derive(Debug)]
 pub struct Requests<'a> {
     pub(crate) now: Time,

@@ -1,4 +1,4 @@
-//! What a simulated machine draws, and how warm that makes it. Integers throughout, so that every architecture computes the same.
+//! Power and temperatures of a simulated machine. Integers throughout, so that every architecture computes the same.
 
 use crate::time::Span;
 use alloc::string::String;

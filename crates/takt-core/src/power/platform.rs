@@ -1,4 +1,4 @@
-//! What of a machine a power policy can use: groups of CPUs with one frequency, and thermal zones.
+//! A machine for power policies: groups of CPUs with one frequency, and thermal zones.
 
 use crate::cpus::CpuSet;
 use crate::model::TaskId;
@@ -48,7 +48,7 @@ impl FrequencyDomain {
     }
 }
 
-/// What of the machine a power policy can use.
+/// A machine for power policies.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Platform {
     /// Groups of CPUs with one frequency each, disjoint.
@@ -60,7 +60,7 @@ pub struct Platform {
     pub simulated: bool,
 }
 
-/// What asks for a frequency.
+/// The origin of a demand for a frequency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demander {
     /// An argument of the policy.

@@ -15,6 +15,7 @@ pub mod thermal_cap;
 mod thermometer;
 
 use super::registry::{Entry, Registry};
+use super::spec::PowerSpec;
 
 /// Every power policy of Takt. The command line, the documentation and the conformance tests walk this slice.
 pub static POLICIES: &[&Entry] = &[
@@ -37,6 +38,14 @@ impl Registry {
     #[must_use]
     pub const fn standard() -> Registry {
         Registry::of(POLICIES)
+    }
+}
+
+impl PowerSpec {
+    /// Whether it stands for the absence of power management, so that no policy has to be hosted.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        core::ptr::eq(self.profile, &raw const none::ENTRY.profile)
     }
 }
 

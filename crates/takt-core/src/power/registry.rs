@@ -1,4 +1,4 @@
-//! Power policies by name, and what they are built from.
+//! Power policies by name, and the input of their construction.
 
 use super::interface::PowerPolicy;
 use super::platform::{Demander, Demands, Platform};
@@ -39,7 +39,7 @@ pub enum Fault {
         domain: usize,
         /// The frequency in kilohertz.
         khz: u32,
-        /// What asks for it.
+        /// The part of the workload, or the argument, that asks for it.
         by: Demander,
     },
     /// Two that can run at the same time ask for different frequencies of one domain.
@@ -55,7 +55,7 @@ pub enum Fault {
     Unsuitable(&'static str),
 }
 
-/// What a power policy is built from.
+/// The input of the construction of a power policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// The whole system.
@@ -147,7 +147,7 @@ impl Build<'_> {
 /// One power policy of a registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What it is called and takes.
+    /// Its name and its arguments.
     pub profile: Profile,
     /// Its manual page, in Markdown; empty without the feature `manuals`.
     pub manual: &'static str,

@@ -1,10 +1,10 @@
-//! What a power policy is called and takes.
+//! Names and arguments of power policies.
 
 use crate::time::Span;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What kind of value an argument takes.
+/// The kind of value of an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A thermal zone, by its name or its number.
@@ -28,15 +28,15 @@ pub enum Kind {
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What it is when nobody gives it, in words; `None` where it must be given.
+    /// Its default in words; `None` where it must be given.
     pub default: Option<&'static str>,
     /// One line about it.
     pub summary: &'static str,
 }
 
-/// What of a workload a power policy goes by.
+/// The parts of a workload that a power policy uses.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Uses {
     /// The key `frequency` of slices.
@@ -53,7 +53,7 @@ pub struct Uses {
     pub latencies: bool,
 }
 
-/// What is known of a power policy without building it.
+/// Static facts about a power policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// Its name.
@@ -64,7 +64,7 @@ pub struct Profile {
     pub summary: &'static str,
     /// Its arguments, in their order.
     pub parameters: &'static [Parameter],
-    /// What of a workload it goes by.
+    /// The parts of a workload that it uses.
     pub uses: Uses,
 }
 

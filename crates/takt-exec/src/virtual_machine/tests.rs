@@ -246,6 +246,25 @@ fn found_as_counted(system: &System, ran: &drive::Ran) {
     }
 }
 
+/// With room for one descriptor, a process that has signalled mostly continues through the supervisor.
+#[test]
+fn few_descriptors_resume_as_many_jobs() {
+    let task = |name: &str| {
+        format!("- {{name: {name}, cmd: a, period: 20ms, runtime: 2ms, execution: [1ms], completion: signal}}\n")
+    };
+    let text = format!("policy: edf\ncpus: 0\ntasks:\n{}{}{}", task("a"), task("b"), task("c"));
+    let completed = |few: bool| {
+        let workload = load(Source { name: "few.yaml".into(), text: text.clone() });
+        let (system, mut plan, programs) = plan(&workload, Span::from_ms(400));
+        Arc::get_mut(&mut plan).expect("the only one").few_descriptors = few;
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        (0..3).map(|task| ran.outcome.engine.counts(TaskId(task)).completed).collect::<Vec<_>>()
+    };
+    assert_eq!(completed(false), [20; 3]);
+    assert_eq!(completed(true), [20; 3]);
+}
+
 /// A late job is found when its deadline passes, and not when it ends; one that waits, when its turn comes. A job that exceeds its
 /// runtime or exhausts its budget is found, and no other.
 #[test]

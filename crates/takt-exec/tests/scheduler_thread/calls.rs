@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Calls are counted now.
 static INSIDE: AtomicBool = AtomicBool::new(false);
@@ -105,7 +106,12 @@ fn filter(listed: &[c_long]) -> Option<OwnedFd> {
 
 /// Notes what is reported, thread by thread.
 fn listen(filters: &Receiver<OwnedFd>) {
-    while let Ok(reports) = filters.recv() {
+    loop {
+        // The thread that sends a filter is watched by it already, and must not have to wake this one.
+        let Ok(reports) = filters.try_recv() else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
         let fd = reports.as_raw_fd();
         loop {
             let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

@@ -81,6 +81,7 @@ fn main() {
         }
         [starter::SUBCOMMAND, _] => starter::serve(),
         ["__load", us] => load(Span::from_us(us.parse().unwrap())),
+        ["__client", us] => client(Span::from_us(us.parse().unwrap())),
         ["__unmodified", us, end] => unmodified(Span::from_us(us.parse().unwrap()), end == "yield"),
         _ => {}
     }
@@ -97,7 +98,7 @@ fn main() {
     the_counter_counts();
     calls::begin();
     the_filter_reports();
-    let (mut watched, mut locked) = (true, true);
+    let (mut watched, mut locked, mut unlisted) = (true, true, Vec::new());
     let load = std::env::current_exe().unwrap();
     let mechanisms = [
         ("v1", Choice::V1, Capability::V1),
@@ -114,20 +115,30 @@ fn main() {
                 skip(Capability::Tracepoints, "no right to observe processes");
                 continue;
             }
+            if what == MOVED && !Capability::Cpus.is_present() {
+                skip(Capability::Cpus, "a partition that moves");
+                continue;
+            }
             if text.starts_with("dispatch: priority") && !takt_linux::rt::rt_allowed() {
                 skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
                 continue;
             }
             let mut listed = LISTED.to_vec();
-            // SIGSTOP and SIGCONT stop and start; they are sent by other mechanisms only for reactions.
-            if name == "signal" {
-                listed.extend(OF_THREADS);
+            if what == MOVED && name != "v1" {
+                listed.extend(OF_AFFINITIES);
+            }
+            if what == CLIENTS {
+                listed.extend(OF_CLIENTS);
             }
             if text.contains("descriptors: few") {
                 listed.extend(OF_FEW_DESCRIPTORS);
             }
             if text.starts_with("dispatch: priority") {
                 listed.extend(OF_PRIORITIES);
+            }
+            // Before it closes a descriptor, the standard library asks for it in builds with checks.
+            if cfg!(debug_assertions) && listed.contains(&libc::SYS_close) {
+                listed.push(libc::SYS_fcntl);
             }
             calls::list(&listed);
             // The kernel may move pages at any time. A fault of the program comes back in each run.
@@ -149,12 +160,15 @@ fn main() {
                 assert_eq!(marks, (1, 1), "the scheduler thread was watched");
                 assert_eq!(report.ended, Ended::Duration);
                 assert_eq!(calls, 0, "{name}, {what}");
-                assert_eq!(other, [0; 0], "{name}, {what}: system calls that are not on the list");
+                if !other.is_empty() {
+                    unlisted.push(format!("{name}, {what}: {other:?}"));
+                }
                 completed >= 5 && (!locked || faults == 0)
             });
             assert!(did_something, "{name}, {what}: {faults} page faults");
         }
     }
+    assert!(unlisted.is_empty(), "system calls that are not on the list: {unlisted:#?}");
     if !watched {
         skip(Capability::CallFilters, "the system calls of the scheduler thread");
     }
@@ -163,14 +177,33 @@ fn main() {
     }
 }
 
-/// The system calls of the scheduler thread during the schedule (`DESIGN.md`, Threads of the executive).
-const LISTED: &[libc::c_long] = &[];
-/// Where CPU sets are set thread by thread, and where processes are stopped by signals.
-const OF_THREADS: [libc::c_long; 0] = [];
-/// Where a control file may have to be opened.
-const OF_FEW_DESCRIPTORS: [libc::c_long; 0] = [];
+/// The system calls of the scheduler thread during the schedule (`DESIGN.md`, Threads of the executive). The CPU time of processes is read by
+/// `clock_gettime`. Reactions send their signals by `kill`, and `getrusage` is the thread's own account of its page faults.
+const LISTED: &[libc::c_long] = &[
+    libc::SYS_epoll_pwait,
+    libc::SYS_timerfd_settime,
+    libc::SYS_pwrite64,
+    libc::SYS_write,
+    libc::SYS_clock_gettime,
+    libc::SYS_kill,
+    libc::SYS_getrusage,
+];
+/// Where CPU sets are set thread by thread, for which the threads of a partition are listed.
+const OF_AFFINITIES: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_read,
+    libc::SYS_getdents64,
+    libc::SYS_close,
+    libc::SYS_sched_setaffinity,
+];
+/// For programs that signal by their pages: they are woken, and asked whether they sleep.
+const OF_CLIENTS: &[libc::c_long] = &[libc::SYS_futex];
+/// Where a control file, or the descriptor by which a process continues, may have to be opened and closed.
+const OF_FEW_DESCRIPTORS: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_close];
 /// With dispatch by priority.
-const OF_PRIORITIES: [libc::c_long; 0] = [];
+const OF_PRIORITIES: &[libc::c_long] = &[libc::SYS_sched_setattr];
 
 /// If nothing were reported, nothing would be shown.
 fn the_filter_reports() {
@@ -191,13 +224,11 @@ fn the_filter_reports() {
 
 /// If nothing were counted, nothing would be shown.
 fn the_counter_counts() {
-    enter();
+    COUNTS.with(|counts| counts.set(true));
     drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
-    leave();
+    COUNTS.with(|counts| counts.set(false));
     drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
     assert_eq!(CALLS.swap(0, Ordering::Relaxed), 2);
-    ENTERED.store(0, Ordering::Relaxed);
-    LEFT.store(0, Ordering::Relaxed);
 }
 
 /// A task that uses CPU time and signals completion, again and again.
@@ -212,6 +243,20 @@ fn load(amount: Span) -> ! {
     }
 }
 
+/// A task that signals by its page, and asks for statistics.
+fn client(amount: Span) -> ! {
+    let mut client = takt_client::Client::attach().unwrap();
+    client.ready().unwrap();
+    loop {
+        let end = timer::cpu_now() + amount;
+        while timer::cpu_now() < end {
+            std::hint::spin_loop();
+        }
+        client.statistics().unwrap();
+        client.next_job().unwrap();
+    }
+}
+
 /// A task that uses CPU time and knows of no scheduler.
 fn unmodified(amount: Span, yields: bool) -> ! {
     loop {
@@ -223,9 +268,12 @@ fn unmodified(amount: Span, yields: bool) -> ! {
     }
 }
 
+const MOVED: &str = "a partition that moves between CPUs";
+const CLIENTS: &str = "edf with pages of programs";
+
 /// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
-fn workloads(program: &str) -> [(&'static str, String); 7] {
+fn workloads(program: &str) -> [(&'static str, String); 9] {
     let load = |us: u64| format!("exec {program} __load {us}");
     [
         (
@@ -255,6 +303,26 @@ fn workloads(program: &str) -> [(&'static str, String); 7] {
                  - {{name: B, client: none, processes: [{{cmd: {1}, budget: 20ms}}]}}\n",
                 load(1000),
                 format!("exec {program} __unmodified 1000 sleep")
+            ),
+        ),
+        (
+            MOVED,
+            format!(
+                "windows:\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: A}}\n\
+                 - {{length: 10ms, cpu: 1, sc_partition: A}}\n\
+                 partitions:\n\
+                 - {{name: A, processes: [{{cmd: {}, budget: 5ms}}]}}\n",
+                load(1000)
+            ),
+        ),
+        (
+            CLIENTS,
+            format!(
+                "policy: edf\n\
+                 tasks:\n\
+                 - {{cmd: exec {program} __client 500, init: yes, period: 5ms, runtime: 2ms}}\n\
+                 - {{cmd: exec {program} __client 1000, init: yes, period: 20ms, runtime: 3ms}}\n"
             ),
         ),
         (
@@ -337,7 +405,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         name: task.name.clone(),
         cmd: task.cmd.clone().unwrap(),
         thread_of: None,
-        init: false,
+        init: task.init,
         per_job: task.spawn == Spawn::PerJob,
         signals: task.spawn == Spawn::Once && task.observed.is_none() && task.client == takt_workload::Client::Auto,
         observed: task.observed.map(|observed| match observed {

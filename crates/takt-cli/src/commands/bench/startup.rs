@@ -168,7 +168,7 @@ impl Case {
             holds: Some(left == 0),
         });
         if self.size.partitions > base.size.partitions {
-            let times = GROWTH * (self.size.partitions / base.size.partitions) as i64 / 10;
+            let tenths = GROWTH * (self.size.partitions / base.size.partitions) as i64;
             let check = |case: &Case| median(case.check.iter().copied());
             let of = [
                 ("CPU time of the start", self.median(|s| s.cpu), base.median(|s| s.cpu)),
@@ -178,13 +178,13 @@ impl Case {
                 what: format!("{name}: {what}"),
                 measured: cell(own),
                 limit: vec![
-                    format!("{times} x ").into(),
+                    format!("{}.{} x ", tenths / 10, tenths % 10).into(),
                     cell(base_time),
                     " = ".into(),
-                    cell(times * base_time),
+                    cell(tenths * base_time / 10),
                     format!(" ({} partitions)", base.size.partitions).into(),
                 ],
-                holds: Some(own <= times * base_time),
+                holds: Some(own <= tenths * base_time / 10),
             }));
         }
         claims

@@ -1,12 +1,13 @@
 //! The power policy of a run over real processes: the frequencies and sensors of this machine for it, and the account at the end.
 
+use super::super::steps::power::Recorded;
 use crate::failure::Failure;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::power::{FrequencyDomain, OperatingPoint, Platform, Value};
+use takt_core::power::{FrequencyDomain, Host, OperatingPoint, Platform, Value};
 use takt_core::work::Speed;
 use takt_exec::{Plan, Report};
 use takt_linux::power::{self, Domain, Root, Settings, Zone};
@@ -16,7 +17,11 @@ use takt_workload::{Code, MissingCpus, Workload};
 /// How often sensors are read, where the file does not say.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Finds what the power policy needs of this machine, and lets the engine host it. The machine is not changed before the run.
+/// The most sensors that are read.
+const MOST_ZONES: usize = 16;
+
+/// Finds what the power policy needs of this machine, and lets the engine host it. The machine is not changed before the run. Returns its part that the policy
+/// sees.
 ///
 /// # Errors
 /// The policy does not fit the file or this machine. Status 3 where the machine lacks something.
@@ -25,11 +30,14 @@ pub(super) fn set_up(
     workload: &mut Workload,
     engine: &mut Engine,
     plan: &mut Plan,
-) -> Result<(), Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| spec.profile.name != "none") else { return Ok(()) };
+    mut warn: impl FnMut(String),
+) -> Result<Option<Platform>, Failure> {
+    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
     let root = root.map_or_else(Root::machine, Root::imitation);
     let uses = spec.profile.uses;
-    let zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let mut zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let required = zones.len();
+    observe_others(&root, &mut zones);
     let present = rt::affinity(0)?;
     let remaps = workload.settings.missing_cpus == MissingCpus::Remap;
     let real = |cpu: usize| match remaps {
@@ -52,6 +60,14 @@ pub(super) fn set_up(
             return Err(Failure::machine(Code::PowerUnavailable, message, fix));
         }
     }
+    let managed: Vec<&str> =
+        domains.iter().filter(|domain| domain.governor == "userspace").map(|domain| domain.name.as_str()).collect();
+    if !managed.is_empty() {
+        warn(format!(
+            "The governor of {} is `userspace` already: another program may set frequencies, too, and Takt overrides them until its end",
+            managed.join(", ")
+        ));
+    }
     let described = workload.platform.as_ref().map(|described| described.platform().domains).unwrap_or_default();
     let fastest = domains.iter().filter_map(|domain| domain.frequencies.last()).copied().max().unwrap_or(1);
     let domain = |domain: &Domain| {
@@ -64,9 +80,7 @@ pub(super) fn set_up(
         zones: zones.iter().map(|zone| zone.name.clone()).collect(),
         simulated: false,
     };
-    let host = workload.power_host(platform);
-    let host = host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))?;
-    if let Some(host) = host {
+    if let Some(host) = host(workload, &platform)? {
         engine.set_power(host);
         let period = workload.platform.as_ref().map(|described| described.model().sample.ns().unsigned_abs());
         let cpus = workload.system.cpus.iter().filter_map(|cpu| real(cpu).iter().next());
@@ -75,11 +89,27 @@ pub(super) fn set_up(
             domains,
             latencies: if uses.latencies { cpus.collect() } else { Vec::new() },
             zones,
+            required,
             period: period.map_or(PERIOD, Duration::from_nanos),
             workload: plan.name.clone(),
         });
     }
-    Ok(())
+    Ok(Some(platform))
+}
+
+/// The power policy of the workload on this machine.
+///
+/// # Errors
+/// The policy does not fit.
+pub(super) fn host(workload: &Workload, platform: &Platform) -> Result<Option<Host>, Failure> {
+    let host = workload.power_host(platform.clone());
+    host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))
+}
+
+/// The power policy for the record of the run.
+pub(super) fn recorded(workload: &Workload, platform: &Platform) -> Option<Recorded> {
+    let spec = workload.power.clone()?;
+    Some(Recorded { spec, platform: platform.clone(), demands: workload.demands() })
 }
 
 /// The sensors that arguments of the policy name, by name, alias or number. The arguments then have their names.
@@ -111,6 +141,20 @@ fn zones<'a>(root: &Root, values: impl Iterator<Item = &'a mut Value>) -> Result
         }
     }
     Ok(used)
+}
+
+/// Adds the other thermal zones that can be read, for the trace.
+fn observe_others(root: &Root, zones: &mut Vec<Zone>) {
+    for mut zone in power::zones(root) {
+        let known = zones.iter().any(|other| other.alias == zone.alias);
+        if known || !zone.is_thermal_zone() || !zone.can_be_read(root) || zones.len() >= MOST_ZONES {
+            continue;
+        }
+        if zones.iter().any(|other| other.name == zone.name) {
+            zone.name.clone_from(&zone.alias);
+        }
+        zones.push(zone);
+    }
 }
 
 /// A frequency with its speed: that of the file's `platform`, or else in proportion to the highest frequency of all.
@@ -151,8 +195,8 @@ pub(super) fn lines(workload: &Workload, report: &Report) -> Vec<String> {
     lines
 }
 
-/// What of it people should know.
-pub(super) fn remarks(report: &Report) -> Vec<String> {
+/// Notes and warnings about the run's power.
+pub(crate) fn remarks(report: &Report) -> Vec<String> {
     let Some(account) = &report.power else { return Vec::new() };
     let mut remarks: Vec<String> = account.notes.iter().map(|note| format!("note: {note}")).collect();
     if let Some(why) = &account.written.first_failure {

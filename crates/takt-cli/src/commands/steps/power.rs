@@ -18,7 +18,7 @@ impl Recorded {
     pub(crate) fn to_json(&self) -> Value {
         let point = |point: &OperatingPoint| json!([point.khz, point.speed.millionths()]);
         let domain = |domain: &FrequencyDomain| json!({"name": domain.name, "cpus": domain.cpus.to_string(), "points": domain.points.iter().map(point).collect::<Vec<_>>()});
-        json!({"policy": power_text(&self.spec), "domains": self.platform.domains.iter().map(domain).collect::<Vec<_>>(),
+        json!({"policy": power_text(&self.spec), "clusters": self.platform.domains.iter().map(domain).collect::<Vec<_>>(),
                "zones": self.platform.zones, "slices": self.demands.slices, "tasks": self.demands.tasks})
     }
 
@@ -43,7 +43,7 @@ impl Recorded {
         Some(Recorded {
             spec: power_from_text(value["policy"].as_str()?).ok()?,
             platform: Platform {
-                domains: value["domains"].as_array()?.iter().map(domain).collect::<Option<_>>()?,
+                domains: value["clusters"].as_array()?.iter().map(domain).collect::<Option<_>>()?,
                 zones: value["zones"].as_array()?.iter().map(zone).collect::<Option<_>>()?,
                 simulated: false,
             },
@@ -79,7 +79,7 @@ mod tests {
         };
         let mut json = recorded.to_json();
         assert_eq!(Recorded::from_json(&json).as_ref(), Some(&recorded));
-        json["domains"][0]["points"] = json!([[1, 1], [1, 1]]);
+        json["clusters"][0]["points"] = json!([[1, 1], [1, 1]]);
         assert_eq!(Recorded::from_json(&json), None);
     }
 }

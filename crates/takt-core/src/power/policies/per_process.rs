@@ -106,7 +106,7 @@ fn agree(build: &Build<'_>, reach: &[CpuSet]) -> Result<(), Fault> {
     }
     let mut earlier: Vec<Found> = vec![[None; 2]; domains.len()];
     for window in &system.windows {
-        // Both sides of a window are active at the same time only where each slice goes on by itself.
+        // Both sides of a window are active at the same time only where each slice is independent of the others.
         let passes: &[&[bool]] = match system.be_start {
             BestEffortStart::AllDone => &[&[true], &[false]],
             BestEffortStart::SliceDone => &[&[true, false]],

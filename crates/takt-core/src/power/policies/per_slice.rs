@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What becomes of demands that disagree.
+/// The treatment of demands that disagree.
 pub(super) const ON_CONFLICT: Parameter = Parameter {
     name: "on_conflict",
     kind: Kind::Choice(&["error", "highest"]),

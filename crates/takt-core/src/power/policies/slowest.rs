@@ -16,7 +16,7 @@ struct Slowest {
 /// Whether the safety-critical budgets of a slice fit into so much time at this frequency.
 fn fits(point: &OperatingPoint, slice: &Slice, length: Span, system: &System) -> bool {
     let Some(partition) = slice.sc.map(|sc| &system.partitions[sc.index()]) else { return true };
-    // What a policy schedules inside has no budgets of a window.
+    // Tasks of a policy inside the partition have no budgets of the window.
     if partition.policy.is_some() {
         return false;
     }
@@ -81,7 +81,7 @@ pub static ENTRY: Entry = Entry {
         "\
 The budgets of safety-critical processes are taken as work at nominal speed. At the start of a window each domain gets the lowest frequency
 at which all budgets of its slices fit into the window, and budgets last longer in proportion. The speeds of the frequencies come from the
-key `platform`; `takt bench speed` measures them. Without them, speeds are taken to be proportional to frequencies. A window whose
+key `platform`. Without them, speeds are taken to be proportional to frequencies. A window whose
 budgets do not fit at any frequency has the highest one, and so has one with a policy inside its safety-critical partition. After another
 window table has taken over, all windows have the highest frequency.
 

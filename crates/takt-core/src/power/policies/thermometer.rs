@@ -23,7 +23,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// What a sample says.
+/// A sample beside the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
     /// At the limit or above it, or unknown.
@@ -50,7 +50,7 @@ impl Thermometer {
         Ok(Thermometer { zone: build.zone("zone")?, limit, cool: limit - hysteresis })
     }
 
-    /// What an event says of the temperature, if anything.
+    /// The reading that an event brings, if any.
     pub(super) fn read(&self, event: &Event, requests: &mut Requests<'_>) -> Option<Reading> {
         match *event {
             Event::Start => {
