@@ -2,6 +2,7 @@
 //!
 //! It is a library so that a program with policies of its own is [`main`] with another registry.
 
+mod additions;
 mod clock;
 mod commands;
 mod control;
@@ -93,6 +94,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
+    takt_workload::load_modules_by(modules::of_file);
     let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
