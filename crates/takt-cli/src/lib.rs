@@ -53,6 +53,7 @@ enum Command {
     Burn(commands::burn::Args),
     Done(commands::done::Args),
     Bench(commands::bench::Args),
+    Mcu(commands::mcu::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
     #[command(name = "__start", hide = true)]
@@ -121,6 +122,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Mcu(args) => commands::mcu::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
