@@ -30,6 +30,7 @@ mod unwaiting;
 
 pub mod count;
 pub mod disturbance;
+pub mod isolate;
 pub mod leftovers;
 pub mod memory;
 pub mod probe;
