@@ -42,6 +42,7 @@ enum Command {
     #[command(disable_help_flag = true)]
     Demos(commands::demos::Args),
     Ctl(commands::ctl::Args),
+    Isolate(commands::isolate::Args),
     Policies(commands::policies::Args),
     Doctor(commands::doctor::Args),
     Analyze(commands::analyze::Args),
@@ -99,6 +100,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Demos(args) => commands::demos::run(&args),
         Command::Ctl(args) => commands::ctl::run(&args),
+        Command::Isolate(args) => commands::isolate::run(&args),
         Command::Policies(args) => commands::policies::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),

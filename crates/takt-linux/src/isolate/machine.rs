@@ -76,11 +76,11 @@ pub trait Kernel {
     fn hierarchy(&self) -> Option<(bool, String)>;
 }
 
-/// This machine. One process at a time has it ([`Linux::open`]).
+/// This machine. One process at a time changes it ([`Linux::open`]).
 #[derive(Debug)]
 pub struct Linux {
     directory: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// Where the journal is.
@@ -108,7 +108,13 @@ impl Linux {
         }
         let lock = File::options().create(true).append(true).open(directory.join("lock"))?;
         lock.lock()?;
-        Ok(Linux { directory, _lock: lock })
+        Ok(Linux { directory, _lock: Some(lock) })
+    }
+
+    /// The machine for looking at isolations, which every user may do. Nothing is created, and nothing is to be changed by it.
+    #[must_use]
+    pub fn look() -> Linux {
+        Linux { directory: PathBuf::from(DIRECTORY), _lock: None }
     }
 }
 
@@ -154,7 +160,10 @@ impl Kernel for Linux {
         control::read(Path::new(path))
     }
     fn write(&mut self, path: &str, value: &str) -> io::Result<()> {
-        control::write(Path::new(path), value)
+        // Not at an offset: some files of /proc cannot seek.
+        let file = File::options().write(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
+        written.map_err(|e| io::Error::new(e.kind(), format!("{path}: {value:?}: {e}")))
     }
     fn make_group(&mut self, path: &str) -> io::Result<()> {
         fs::create_dir(path)
