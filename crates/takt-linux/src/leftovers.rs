@@ -143,6 +143,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         removed += 1;
         result = result.and(delegated::clean(group));
     }
+    result = result.and(crate::isolate::recover());
     for path in socket::remains(run) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);

@@ -13,6 +13,7 @@ pub(crate) mod done;
 pub(crate) mod freeze;
 pub(crate) mod import;
 pub(crate) mod isolate;
+pub(crate) mod latency;
 pub(crate) mod output;
 pub(crate) mod policies;
 pub(crate) mod probe;
