@@ -37,18 +37,22 @@ fn snapshot() -> BTreeMap<String, String> {
     for path in ["/proc/irq/default_smp_affinity", "/sys/devices/virtual/workqueue/cpumask"] {
         note(Path::new(path));
     }
-    for path in ["/proc/sys/kernel/watchdog_cpumask", "/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"] {
+    for path in ["/proc/sys/kernel/watchdog_cpumask", "/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"]
+    {
         note(Path::new(path));
     }
     let (v2, mount) = Linux::look().hierarchy().expect("a cpuset controller");
     for name in ["cpuset.cpus", "cpuset.sched_load_balance", "cpuset.cpu_exclusive", "cgroup.subtree_control"] {
         note(&Path::new(&mount).join(name));
     }
-    let groups = fs::read_dir(&mount).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let groups =
+        fs::read_dir(&mount).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned());
     let groups: Vec<String> = groups.filter(|name| name.starts_with("takt-isolate") || name == "takt-others").collect();
     all.insert("groups".into(), groups.join(" "));
     // Workers of the kernel come and go, and have no CPUs of their own.
-    for thread in Linux::look().threads().into_iter().filter(|t| !t.fixed && (t.id < 60 || t.id == std::process::id() as i32)) {
+    for thread in
+        Linux::look().threads().into_iter().filter(|t| !t.fixed && (t.id < 60 || t.id == std::process::id() as i32))
+    {
         let group = if v2 || !thread.kernel { thread.group.clone() } else { String::new() };
         all.insert(format!("thread {} {}", thread.id, thread.start), format!("{} {group}", thread.cpus));
     }
@@ -80,11 +84,20 @@ fn an_isolation_is_there_and_is_undone_exactly() {
         let created = room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test", "--with", "swap", "--json"]);
         let undo = Undo;
         let created: Value = created.expect(0).json();
-        always(created["threads"].as_u64().unwrap() > 10 && created["settings"].as_u64().unwrap() > 2, || created.to_string());
+        always(created["threads"].as_u64().unwrap() > 10 && created["settings"].as_u64().unwrap() > 2, || {
+            created.to_string()
+        });
         let verified = room.takt(&["isolate", "verify", "--json"]);
         // A task that has just been forked by one on its way is moved, too, so nothing may be left.
         always(verified.code() == 0, || verified.stdout.clone());
-        let own = room.takt(&["isolate", "run", "--", "sh", "-c", "grep Cpus_allowed_list /proc/self/status; cat /proc/self/timerslack_ns"]);
+        let own = room.takt(&[
+            "isolate",
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "grep Cpus_allowed_list /proc/self/status; cat /proc/self/timerslack_ns",
+        ]);
         let lines: Vec<String> = own.expect(0).stdout.lines().map(str::to_owned).collect();
         assert_eq!(lines, [format!("Cpus_allowed_list:\t{cpu}"), "1".into()]);
         let mut sleeper = Command::new("sleep").arg("30").spawn().unwrap();
@@ -147,7 +160,8 @@ fn another_user_is_refused_and_nothing_changes() {
         let program = std::env::temp_dir().join(format!("takt-isolate-{}", std::process::id()));
         fs::copy(TAKT, &program).unwrap();
         let command = format!("{} isolate create --cpus 1", program.display());
-        let refused = Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", "sh", "-c", &command]).output();
+        let refused =
+            Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", "sh", "-c", &command]).output();
         fs::remove_file(&program).unwrap();
         let Ok(refused) = refused else { return skip(Capability::Cpus, "setpriv is not installed") };
         let said = String::from_utf8_lossy(&refused.stderr);
@@ -164,8 +178,26 @@ fn lateness_is_measured_written_and_compared() {
         let room = Room::new();
         let run = |output: &str| {
             room.takt(&[
-                "latency", "--scenario", "idle,fifo,isolated-fifo", "--samples", "120", "--rounds", "3", "--period", "1ms",
-                "--stress-threads", "4", "--json", "--output", output, "--csv", "l.csv", "--html", "l.html", "--tails", "t.svg",
+                "latency",
+                "--scenario",
+                "idle,fifo,isolated-fifo",
+                "--samples",
+                "120",
+                "--rounds",
+                "3",
+                "--period",
+                "1ms",
+                "--stress-threads",
+                "4",
+                "--json",
+                "--output",
+                output,
+                "--csv",
+                "l.csv",
+                "--html",
+                "l.html",
+                "--tails",
+                "t.svg",
             ])
         };
         let first = run("a.json").json();
@@ -204,7 +236,17 @@ fn an_experiment_that_is_killed_leaves_nothing() {
         let (room, before) = (Room::new(), snapshot());
         let _undo = Undo;
         for signal in [Signal::TERM, Signal::KILL] {
-            let command = ["latency", "--scenario", "isolated-fifo", "--samples", "3000", "--rounds", "2", "--stress-threads", "2"];
+            let command = [
+                "latency",
+                "--scenario",
+                "isolated-fifo",
+                "--samples",
+                "3000",
+                "--rounds",
+                "2",
+                "--stress-threads",
+                "2",
+            ];
             let run: Running = room.start(&command);
             until("the CPU is isolated", || Linux::journal().exists());
             pause(150);
@@ -213,7 +255,10 @@ fn an_experiment_that_is_killed_leaves_nothing() {
             assert!(signal == Signal::KILL || code == 130, "{code}");
             until("all is undone", || !Linux::journal().exists());
             until("its processes have ended", || {
-                let named = |pid: i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.windows(9).any(|w| w == b"__latency"));
+                let named = |pid: i32| {
+                    fs::read(format!("/proc/{pid}/cmdline"))
+                        .is_ok_and(|line| line.windows(9).any(|w| w == b"__latency"))
+                };
                 crate::common::find_processes(named).is_empty()
             });
             let different = changes(&before, &snapshot());

@@ -1,5 +1,6 @@
 //! Results for people and for programs.
 
+use super::sweep::MIN_ROUNDS;
 use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -51,7 +52,14 @@ pub(super) fn results(results: &Results, seed: u64, json: bool) -> io::Result<()
     let mut rows = vec![head.map(Cell::from).to_vec()];
     for (scenario, f) in figures {
         let q = |index: usize| f.quantiles[index];
-        let ends = |index| Cell::from(format!("{:.1} to {:.1}", q(index).low as f64 / 1e3, q(index).high as f64 / 1e3));
+        let few = scenario.rounds.len() < MIN_ROUNDS;
+        let ends = |index: usize| {
+            Cell::from(if few {
+                "-".into()
+            } else {
+                format!("{:.1} to {:.1}", q(index).low as f64 / 1e3, q(index).high as f64 / 1e3)
+            })
+        };
         let value = |index| us(q(index).value as f64);
         rows.push(vec![
             scenario.name.as_str().into(),

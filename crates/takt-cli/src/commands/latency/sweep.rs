@@ -20,6 +20,8 @@ use takt_linux::leftovers::OnCrash;
 use takt_linux::{RunId, rt, watcher};
 use takt_workload::Code;
 
+/// With fewer rounds an interval says nothing.
+pub(super) const MIN_ROUNDS: usize = 3;
 /// Load has this time to become load.
 const RAMP: Duration = Duration::from_millis(100);
 /// The share of a round that the gap detector takes at most.
@@ -275,11 +277,15 @@ fn gap_note(cpu: usize, watched: Span, gaps: &[i64]) -> Option<String> {
 fn noise(results: &Results, seed: u64) -> Option<String> {
     let floor = results.measured().find(|s| s.name == "idle-fifo").or_else(|| results.measured().next())?;
     let p99 = takt_latency::Figures::of(floor, results.limit, seed).quantiles[1];
-    let wide = floor.rounds.len() < 3 || p99.high - p99.low > p99.value.max(1);
-    wide.then(|| {
-        let of = |ns| Span::from_ns(ns);
+    let of = Span::from_ns;
+    if floor.rounds.len() < MIN_ROUNDS {
+        return Some(format!(
+            "fewer than {MIN_ROUNDS} rounds say nothing about noise: there are no confidence intervals"
+        ));
+    }
+    (p99.high - p99.low > p99.value.max(1)).then(|| {
         format!(
-            "noise: p99 of `{}` is between {} and {} in different rounds; differences of that size between scenarios mean nothing",
+            "noise: p99 of `{}` lies between {} and {}; differences of that size between scenarios mean nothing",
             floor.name,
             of(p99.low),
             of(p99.high)
