@@ -1,8 +1,9 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. Two parts over real processes have lengths of their own, and come only
-//! when they are asked for: kills and many clients (`--only faults`), and commands of `takt ctl` (`--only soak`).
+//! end although another one has found something. Three parts over real processes have lengths of their own, and come only
+//! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), and faults around
+//! runs (`--only recovery`).
 
 use crate::workspace::{Outcome, cargo, released, root};
 use anyhow::{Context, Result, ensure};
@@ -61,17 +62,19 @@ enum Part {
     Mutants,
     Faults,
     Soak,
+    Recovery,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 5] = [
+const PARTS: [(&str, Part, Try); 6] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
     ("faults", Part::Faults, faults),
     ("soak", Part::Soak, soak),
+    ("recovery", Part::Recovery, recovery),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -97,7 +100,7 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let chosen = PARTS.iter().filter(|(_, part, _)| {
-        let real = matches!(part, Part::Faults | Part::Soak);
+        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery);
         options.only.map_or(!real, |only| only == *part)
     });
     let chosen: Vec<_> = chosen.collect();
@@ -151,6 +154,11 @@ fn properties(time: Duration) -> Result<Findings> {
 /// 500 kills of clients and of Takt under fresh seeds, 1000 clients for a minute, and 10,000 that come and go. They take over ten minutes.
 fn faults(_: Duration) -> Result<Findings> {
     real(&[("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")])
+}
+
+/// Ten minutes of runs to which something happens at random moments.
+fn recovery(_: Duration) -> Result<Findings> {
+    real(&[("real::recovery::random_faults", "TAKT_RECOVERY", "600")])
 }
 
 /// Fifty runs with random commands, and two that are changed for ten minutes each, with clients that are cut off.

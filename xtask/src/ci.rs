@@ -1,7 +1,7 @@
 //! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
 use crate::workspace::{Outcome, cargo};
-use crate::{metal, tidy, vm};
+use crate::{aarch64, metal, tidy, vm};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +50,7 @@ const CI: &[Step] = &[
         run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
     },
     Step { name: "the core on bare metal", run: |_| metal::run() },
+    Step { name: "64-bit ARM", run: |_| aarch64::run() },
     Step {
         name: "documentation",
         run: |_| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
@@ -172,18 +173,31 @@ fn by_machine(lines: &str, is_present: fn(Capability) -> bool) -> (Vec<String>, 
     (lacking.into_iter().map(shown).collect(), there.into_iter().map(shown).collect())
 }
 
-/// How many attempts the tests over real processes needed, those with the most first. Each line has a number, a tab, and a name.
+/// How many of the tests over real processes are listed for the time that they had the machine.
+const SLOWEST: usize = 20;
+
+/// How many attempts the tests over real processes needed and how long they had the machine, of those that needed several attempts or
+/// took longest. Each line has a number of attempts, a number of milliseconds, and a name.
 fn table_of_attempts(lines: &str) -> String {
-    let mut rows: Vec<(usize, &str)> = lines
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .filter_map(|(n, name)| Some((n.parse().ok()?, name)))
-        .collect();
-    rows.sort_by_key(|(n, name)| (Reverse(*n), *name));
-    let once = rows.iter().filter(|(n, _)| *n == 1).count();
-    let head = format!("attempts of {} tests over real processes, {once} of them at the first:\n", rows.len());
-    let rows = rows.iter().map(|(n, name)| format!("{n:>8}  {name}\n"));
-    if lines.is_empty() { String::new() } else { head + &rows.collect::<String>() }
+    let row = |line: &'_ str| {
+        let (attempts, rest) = line.split_once('\t')?;
+        let (ms, name) = rest.split_once('\t')?;
+        Some((attempts.parse::<usize>().ok()?, ms.parse::<u64>().ok()?, name.to_owned()))
+    };
+    let mut rows: Vec<_> = lines.lines().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.sort_by_key(|(attempts, ms, name)| (Reverse(*ms), Reverse(*attempts), name.clone()));
+    let once = rows.iter().filter(|(attempts, ..)| *attempts == 1).count();
+    let seconds = rows.iter().map(|(_, ms, _)| ms).sum::<u64>() as f64 / 1e3;
+    let head = format!(
+        "{} tests over real processes had the machine for {seconds:.1} s, {once} of them passed at the first attempt:\nattempts        s\n",
+        rows.len()
+    );
+    let listed = rows.iter().enumerate().filter(|(i, (attempts, ..))| *i < SLOWEST || *attempts > 1);
+    let listed = listed.map(|(_, (n, ms, name))| format!("{n:>8} {:>8.1}  {name}\n", *ms as f64 / 1e3));
+    head + &listed.collect::<String>()
 }
 
 #[cfg(test)]
@@ -215,10 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_one_table() {
-        let table = super::table_of_attempts("1\tb::one\n3\ta::many\n1\ta::one\n");
-        let head = "attempts of 3 tests over real processes, 2 of them at the first:\n";
-        assert_eq!(table, format!("{head}       3  a::many\n       1  a::one\n       1  b::one\n"));
+    fn attempts_and_times_are_one_table() {
+        let table = super::table_of_attempts("1\t900\tb::one\n3\t20\ta::many\n1\t2100\ta::one\n");
+        let head = "3 tests over real processes had the machine for 3.0 s, 2 of them passed at the first attempt:\n";
+        let rows = "       1      2.1  a::one\n       1      0.9  b::one\n       3      0.0  a::many\n";
+        assert_eq!(table, format!("{head}attempts        s\n{rows}"));
         assert_eq!(super::table_of_attempts(""), "");
     }
 }

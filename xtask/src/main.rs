@@ -1,8 +1,10 @@
 //! What continuous integration and developers run.
 
+mod aarch64;
 mod campaign;
 mod ci;
 mod circles;
+mod deb;
 mod instructions;
 mod metal;
 mod phrases;
@@ -22,7 +24,8 @@ usage: cargo xtask COMMAND
   ci                 what continuous integration runs besides: many real runs, the core on bare metal, virtual machines
   campaign [OPTIONS]  property tests under fresh seeds, fuzz targets, mutants of the core: as long as it is given
      --minutes N     60 by default
-     --only PART     properties, fuzz, mutants, or faults: kills and many clients over real processes, some ten minutes
+     --only PART     properties, fuzz, mutants, or one over real processes of some ten minutes: faults (kills and many clients),
+                     soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed)
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default
@@ -30,6 +33,10 @@ usage: cargo xtask COMMAND
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
      --verbose       the whole console
   service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
+  aarch64            takt for 64-bit ARM: it builds, and under emulation it writes the same bytes as here
+  deb [OPTIONS]      Debian packages: the program, manual pages, completions, the link demos-sched, unit files
+     --arch NAME     amd64 or arm64; both by default
+     --out DIRECTORY  target/deb by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
@@ -51,6 +58,11 @@ fn main() -> ExitCode {
         },
         ["service"] => vm::service::run(false, None),
         ["service", "--verbose"] => vm::service::run(true, None),
+        ["aarch64"] => aarch64::run(),
+        ["deb", ref options @ ..] => match deb::Options::parse(options) {
+            Some(options) => deb::run(&options),
+            None => return usage(),
+        },
         ["metal"] => metal::run(),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),

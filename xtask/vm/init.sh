@@ -4,7 +4,8 @@
 #
 # The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
 # instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
-# parallel on a slow emulator, where only counts and clean ends mean something.
+# parallel on a slow emulator, where only counts and clean ends mean something. takt.mode=power: as order, on a machine with frequencies, which has
+# tests of its own.
 
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -169,7 +170,65 @@ killed_in_a_group() {
     [ -z "$left" ]
 }
 
+# A schedule on CPU 1 alone: its process and the scheduler lose their CPU for a second. offline MECHANISM
+offline() {
+    name="a CPU that goes offline ($1)"
+    printf 'policy: edf\ncpus: 1\ntasks:\n- {name: a, period: 50ms, runtime: 10ms, init: yes, cmd: exec takt burn --runtime 4ms}\n' > offline.yaml
+    takt run offline.yaml --json --duration 3s --mechanism "$1" --trace run.jsonl > run.json 2> out &
+    run=$!
+    sleep 1
+    echo 0 > /sys/devices/system/cpu/cpu1/online || { bad "$name" "the CPU cannot be switched off"; return; }
+    sleep 0.7
+    echo 1 > /sys/devices/system/cpu/cpu1/online
+    sleep 0.5
+    for pid in $(pidof takt); do
+        grep -q TAKT_RUN=$run- /proc/$pid/environ 2> /dev/null && grep -q burn /proc/$pid/cmdline && allowed=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/$pid/status)
+    done
+    wait $run
+    status=$?
+    cat run.json >> out
+    [ $status = 0 ] || { bad "$name" "status $status" out; return; }
+    [ "$(grep -c 'warning: CPU 1 went offline\|warning: CPU 1 is online again' out)" = 2 ] || { bad "$name" "no warnings" out; return; }
+    grep -q 'CPU 1 of the schedule was offline during the run' run.json || { bad "$name" "no note" out; return; }
+    [ "$allowed" = 1 ] || { bad "$name" "its process runs on CPUs $allowed" out; return; }
+    [ "$(totals run.json released)" = 60 ] && [ "$(totals run.json met)" -ge 30 ] || { bad "$name" "jobs were lost" out; return; }
+    ok "$name"
+    clean_after "$name"
+}
+
+# The wall clock is set an hour ahead and back during a run: no window is lost, and none comes twice.
+clock_step() {
+    takt run /workloads/quickstart.yaml --json --duration 2s --mechanism v2 --trace run.jsonl > run.json &
+    run=$!
+    sleep 0.7
+    date -s "@$(($(date +%s) + 3600))" > /dev/null
+    sleep 0.7
+    date -s "@$(($(date +%s) - 3600))" > /dev/null
+    wait $run || return
+    cat run.json
+    [ "$(number run.json windows_lost)" = 0 ] && takt trace check run.jsonl /workloads/quickstart.yaml --tolerance $tolerance
+}
+
+# The machine is suspended for two seconds during a run. The schedule stands still, and continues without a lost window.
+suspend() {
+    takt run /workloads/quickstart.yaml --json --duration 2s --mechanism "$1" --trace run.jsonl > run.json 2> out &
+    run=$!
+    sleep 0.7
+    echo 0 > /sys/class/rtc/rtc0/wakealarm
+    echo +2 > /sys/class/rtc/rtc0/wakealarm
+    echo "$state" > /sys/power/state || return
+    wait $run || return
+    cat run.json out
+    [ "$(number run.json windows_lost)" = 0 ] || return
+    grep -q 'warning: the machine was suspended for' out && grep -q 'the machine was suspended once, for' run.json
+}
+
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
+if [ "$mode" = power ]; then
+    . /power.sh
+    echo "vm: end"
+    poweroff -f
+fi
 expect 0 doctor takt doctor
 expect 0 "doctor --json" takt doctor --json
 expect 0 "ends of jobs can be observed" sh -c "takt doctor | grep '^ok *tracepoints'"
@@ -211,6 +270,19 @@ if [ "$mode" = exact ] && ! grep -q PREEMPT_RT /proc/version; then
     expect 0 "threads of a user" threads as_user
     echo "$paranoid" > /proc/sys/kernel/perf_event_paranoid
     clean_after threads
+fi
+if [ "$mode" = order ]; then
+    for mechanism in v2 signal; do offline $mechanism; done
+fi
+if [ "$mode" = exact ]; then
+    expect 0 "a step of the wall clock" clock_step
+    state=$(tr ' ' '\n' < /sys/power/state | grep -m 1 'mem\|freeze')
+    if [ -n "$state" ] && [ -e /sys/class/rtc/rtc0/wakealarm ]; then
+        for mechanism in v2 signal; do expect 0 "suspend and resume ($mechanism)" suspend $mechanism; done
+        clean_after "suspend and resume"
+    else
+        echo "vm: this kernel cannot suspend: $(cat /sys/power/state) $(ls -d /sys/class/rtc/*)"
+    fi
 fi
 # The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
 # What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.

@@ -2,6 +2,7 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Domain, PolicySpec, Task};
+use takt_core::power::Platform;
 use takt_core::time::Span;
 use takt_trace::{DomainLabel, Header, TaskLabel};
 use takt_workload::Workload;
@@ -9,6 +10,14 @@ use takt_workload::Workload;
 /// The settings that a policy does not have by default, as the command line takes them: `quantum=2ms`.
 pub(crate) fn settings(policy: &PolicySpec) -> String {
     takt_workload::policy_text(policy).split_once(':').map_or(String::new(), |(_, settings)| settings.into())
+}
+
+/// Names what records of a power policy are about.
+pub(crate) fn with_power(mut header: Header, workload: &Workload, platform: &Platform) -> Header {
+    header.frequency_domains = platform.domains.iter().map(|domain| domain.name.clone()).collect();
+    header.zones.clone_from(&platform.zones);
+    header.partitions.clone_from(&workload.partitions);
+    header
 }
 
 /// The header of a trace of this workload.
@@ -48,6 +57,9 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         // Records of switches name domains by number, also where the file has one policy.
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
+        frequency_domains: Vec::new(),
+        zones: Vec::new(),
+        partitions: Vec::new(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,
         start_unix_ns: None,

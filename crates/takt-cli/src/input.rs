@@ -8,6 +8,7 @@ use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::Engine;
 use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System, TableRules, TaskId};
+use takt_core::power::PowerSpec;
 use takt_core::time::Span;
 use takt_workload::{
     AssignedPriorities, Code, Diagnostic, Driver, INLINE, MissingCpus, Options, Severity, Source, Workload,
@@ -38,6 +39,9 @@ pub(crate) struct Input {
     /// Number of copies of a task, as in `player=6`, in place of its `copies`; may be given for several tasks
     #[arg(long, value_name = "TASK=N", value_parser = copies)]
     pub(crate) copies: Vec<(String, usize)>,
+    /// Power policy, such as minbe or skip_be:cpu-thermal,80,5, in place of the file's `power`; see `takt policies --power`
+    #[arg(long, value_name = "NAME[:ARGS]", value_parser = power)]
+    pub(crate) power: Option<PowerSpec>,
     /// The text of the workload, where that is on the command line (`takt demos -C`).
     #[arg(skip)]
     pub(crate) text: Option<String>,
@@ -79,6 +83,10 @@ pub(crate) fn takeovers(system: &System) -> Vec<PolicySpec> {
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
     crate::modules::policy(name).map_err(|fault| fault.to_string())
+}
+
+fn power(text: &str) -> Result<PowerSpec, String> {
+    takt_workload::power_from_text(text).map_err(|fault| fault.to_string())
 }
 
 /// Parses a placement rule of the command line.
@@ -234,6 +242,7 @@ impl Input {
             copies: self.copies.clone(),
             rules: self.demos.then_some(TableRules::Demos),
             missing_cpus: self.demos.then_some(MissingCpus::Remap),
+            power: self.power.clone(),
         }
     }
 

@@ -22,6 +22,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_core::policy::Registry;
+use takt_core::power;
 
 /// Write a real-time scheduler once, run it everywhere.
 ///
@@ -84,8 +85,18 @@ fn negative_values(command: clap::Command) -> clap::Command {
 /// # Panics
 /// At a second call with another registry.
 pub fn main(registry: Registry) -> ExitCode {
+    main_with(registry, power::Registry::standard())
+}
+
+/// The program with the policies of `registry` and the power policies of `power`, by the arguments of this process. Call it once, first of
+/// all.
+///
+/// # Panics
+/// At a second call with other registries.
+pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
+    assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
     let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);

@@ -1,6 +1,7 @@
 //! Summaries of a simulation or a run: a table for people, an object for programs.
 
 pub(crate) mod assignment;
+pub(crate) mod power;
 pub(crate) mod simulated;
 pub(crate) mod tables;
 

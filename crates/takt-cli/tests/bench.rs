@@ -51,7 +51,9 @@ fn bench(args: &[&str]) -> Option<serde_json::Value> {
 
 /// Benches that run processes: seconds each.
 mod real {
-    use super::{bench, on_cpus};
+    use super::{bench, on_cpus, takt as takt_of};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     /// The view of a run is drawn in a terminal, and three runs of each round are compared.
     #[test]
@@ -139,22 +141,81 @@ mod real {
     #[test]
     fn startup_counts_descriptors() {
         on_cpus(|| {
-            let Some(json) = bench(&["startup"]) else { return };
+            let Some(json) = bench(&["startup", "--large"]) else { return };
             for case in json["results"]["cases"].as_array().unwrap() {
-                for key in ["first_window_ns", "plain_loop_ns", "startup_ns", "descriptors", "peak_rss_kib", "stop_ns"]
+                let large = case["partitions"].as_u64().unwrap() > 500;
+                let of_kind = if large { "check_cpu_ns" } else { "plain_loop_ns" };
+                for key in
+                    ["first_window_ns", of_kind, "startup_ns", "cpu_ns", "descriptors", "peak_rss_kib", "stop_ns"]
                 {
                     assert!(case[key].as_i64().unwrap() > 0, "{key} in {case}");
                 }
+                assert_eq!(case["rounds"][0]["left"], 0, "{case}");
             }
             // Descriptors are counted, not timed: what holds here holds for any number of partitions.
             let limits = json["limits"].as_array().unwrap();
             let descriptors: Vec<_> =
-                limits.iter().filter(|l| l["what"].as_str().unwrap().contains("descriptors")).collect();
-            assert_eq!(descriptors.len(), 2);
+                limits.iter().filter(|l| l["what"].as_str().unwrap().ends_with(": descriptors")).collect();
+            assert_eq!(descriptors.len(), 4);
             // A few more may be open for a moment while it starts processes.
             let number =
                 |text: &serde_json::Value| text.as_str().unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap();
             assert!(descriptors.iter().all(|l| number(&l["measured"]) <= number(&l["limit"]) + 20), "{descriptors:?}");
+        });
+    }
+
+    /// The reader has got messages, but not all of them, and only where there were any.
+    #[test]
+    fn messages_have_a_reader_that_stops() {
+        on_cpus(|| {
+            let Some(json) = bench(&["messages"]) else { return };
+            let windows = json["results"]["windows"].as_u64().unwrap();
+            for (run, name) in json["results"]["runs"].as_array().unwrap().iter().zip(["alone", "control", "messages"])
+            {
+                assert_eq!(run["run"], name);
+                let round = &run["rounds"][0];
+                assert!(round["lateness_ns"]["count"].as_u64() > Some(100), "{run}");
+                let read = round["read"].as_u64().unwrap();
+                assert_eq!(read > 0, name == "messages", "{run}");
+                assert!(read < windows, "{run}");
+            }
+        });
+    }
+
+    /// Programs that take DEmOS's place: Takt itself, one that writes another schedule, and a release build.
+    #[test]
+    fn demos_compares_schedules_line_by_line() {
+        on_cpus(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let program = |name: &str, body: &str| {
+                let path = dir.path().join(name);
+                fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+                path.display().to_string()
+            };
+            let version = "[ \"$1\" = -V ] && echo 'demos-sched version 1 (debug)' && exit";
+            let takt = env!("CARGO_BIN_EXE_takt");
+            let same = program("same", &format!("{version}\nexec {takt} demos \"$@\""));
+            let Some(json) = bench(&["demos", "--demos", &same]) else { return };
+            let cases = json["results"]["cases"].as_array().unwrap();
+            assert!(cases.len() >= 3 && cases.iter().all(|case| case["hung"] == 0), "{cases:?}");
+            // A machine that stalls can spoil one of them.
+            assert!(cases.iter().any(|case| case["same"] == 1), "{cases:?}");
+            let line = "     0: cpus=0 cmd='exec other' budget=1";
+            let other = program("other", &format!("{version}\necho \"{line}\" > \"$DEMOS_SCHEDULE_LOG\""));
+            let file = dir.path().join("w.yaml");
+            fs::write(&file, "windows: [{length: 10, cpu: 0, sc_processes: [exec sleep 60]}]").unwrap();
+            let file = file.to_str().unwrap();
+            let json = bench(&["demos", "--demos", &other, "--length", "20", file]).unwrap();
+            let case = &json["results"]["cases"][0];
+            assert_eq!((&case["same"], &json["limits"][0]["holds"]), (&0.into(), &false.into()));
+            assert!(case["difference"].as_str().unwrap().contains("exec other"), "{case}");
+            let release = program("release", "echo 'demos-sched version 1 (release)'");
+            for missing in [release, "/nothing/demos-sched".into()] {
+                let output = takt_of(&["bench", "demos", "--demos", &missing]);
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.code() == Some(3) && said.contains("missing-program"), "{said}");
+            }
         });
     }
 

@@ -11,6 +11,6 @@ mod machine;
 mod modules;
 #[path = "real/mod.rs"]
 mod real;
-#[path = "cli/schedules.rs"]
+#[path = "../src/commands/bench/schedules.rs"]
 mod schedules;
 mod tmux;

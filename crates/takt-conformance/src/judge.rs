@@ -205,7 +205,11 @@ impl Ledger {
                 Command::Continue { task, place, .. } => {
                     assert!(self.accounts[task.index()].place == Some(place), "task {} cannot continue", task.0);
                 }
-                Command::Stop { .. } | Command::Replace { .. } => {}
+                // These systems have no power policy (`crates/takt-core/tests/power.rs` has), and these concern no task.
+                Command::Stop { .. }
+                | Command::Replace { .. }
+                | Command::Frequency { .. }
+                | Command::IdleLatency { .. } => {}
             }
         }
     }
@@ -341,6 +345,11 @@ impl Ledger {
             | RecordKind::Switch { .. }
             | RecordKind::Table { .. }
             | RecordKind::Configure { .. } => {}
+            // No power policy, no such records.
+            RecordKind::Frequency { .. }
+            | RecordKind::IdleLatency { .. }
+            | RecordKind::Temperature { .. }
+            | RecordKind::StartSkipped { .. } => panic!("{record:?} without a power policy"),
             RecordKind::Call { task, job, call, granted } => {
                 if granted {
                     self.accounts[task.index()].called(job, call, moment);

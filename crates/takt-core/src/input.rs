@@ -177,6 +177,14 @@ pub enum Input {
         /// How it ended, and what follows.
         ending: Ending,
     },
+    /// A sample of a thermal zone, for the power policy and for the trace. A value below −40 °C or above 150 °C counts as none.
+    #[cfg(feature = "power")]
+    Temperature {
+        /// Index in [`crate::power::Platform::zones`].
+        zone: u16,
+        /// Thousandths of a degree Celsius; `None` when the sensor gave no valid value.
+        millidegrees: Option<i32>,
+    },
 }
 
 /// The end of a task's program.
@@ -215,6 +223,8 @@ impl Input {
             | Input::Abort { task }
             | Input::Exit { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } => None,
+            #[cfg(feature = "power")]
+            Input::Temperature { .. } => None,
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod input;
 pub mod model;
 pub mod policies;
 pub mod policy;
+#[cfg(feature = "power")]
+pub mod power;
 mod queue;
 pub mod record;
 #[cfg(feature = "registry")]

@@ -25,6 +25,8 @@ pub use interface::Policy;
 pub use registry::{Build, Entry, Registry};
 pub use state::Job;
 pub use table::PreparedTable;
+#[cfg(feature = "power")]
+pub(crate) use table::{Side, Slice as TableSlice};
 pub(crate) use table::{Table, lent};
 #[cfg(feature = "remote")]
 pub use view::{TASK_WORDS, TaskView};

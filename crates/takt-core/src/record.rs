@@ -1,6 +1,6 @@
 //! What the engine says about what happened: one [`Record`] per change.
 
-use crate::model::{Call, ResourceId, TaskId};
+use crate::model::{Call, PartitionId, ResourceId, TaskId};
 use crate::time::{Span, Time};
 use crate::work::Work;
 
@@ -237,6 +237,34 @@ pub enum RecordKind {
         task: TaskId,
         /// It ended with another status than 0, or by a signal: the task misses its further jobs.
         failed: bool,
+    },
+    /// The power policy requests a frequency.
+    Frequency {
+        /// The frequency domain.
+        domain: u16,
+        /// In kilohertz.
+        khz: u32,
+    },
+    /// The power policy requests a limit for the latency of idle states.
+    IdleLatency {
+        /// The CPU.
+        place: Place,
+        /// Microseconds that leaving an idle state may take; `None` allows all of them.
+        limit_us: Option<u32>,
+    },
+    /// A sample of a thermal zone.
+    Temperature {
+        /// The zone.
+        zone: u16,
+        /// Thousandths of a degree Celsius; `None` when the sensor gave no valid value.
+        millidegrees: Option<i32>,
+    },
+    /// A best-effort partition does not start in this window, since the power policy forbids it. It keeps its place and its remainder.
+    StartSkipped {
+        /// The partition.
+        partition: PartitionId,
+        /// Index of the window in the major frame.
+        window: u32,
     },
 }
 

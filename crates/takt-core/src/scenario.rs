@@ -60,4 +60,7 @@ pub struct Scenario {
     pub changes: Vec<(Time, Input)>,
     /// When the source of a task's events has events, for tasks that events release ([`Arrival::Event`]).
     pub events: Vec<(TaskId, Arrival)>,
+    /// Frequencies, power and temperatures of the machine.
+    #[cfg(feature = "power")]
+    pub machine: Option<(crate::power::Platform, crate::power::Model)>,
 }

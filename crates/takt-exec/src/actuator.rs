@@ -13,7 +13,7 @@ use std::io;
 use takt_abi::{Job, Page, Request, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
-use takt_core::record::JobId;
+use takt_core::record::{JobId, Place};
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle, ThreadState};
@@ -67,6 +67,12 @@ pub(crate) trait Actuator {
     fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()>;
     /// The supervisor is to look at its requests now.
     fn wake_supervisor(&self);
+    /// Requests a frequency in kHz for a domain of the plan. [`Actuator::post_power`] follows.
+    fn set_frequency(&self, domain: u16, khz: u32);
+    /// Requests a limit for the latency of a CPU of the system, in µs; `None` is no limit. [`Actuator::post_power`] follows.
+    fn limit_latency(&self, cpu: Place, limit_us: Option<u32>);
+    /// Hands the requests over to the thread that writes them.
+    fn post_power(&self);
 }
 
 /// The reason why a program rang its bell.
@@ -153,6 +159,8 @@ pub(crate) trait Processes {
     fn uses_page(&self, task: TaskId) -> bool;
     /// Gives all threads of a group that are in the class FIFO this priority.
     fn set_priorities(&self, group: Group, priority: u8);
+    /// Whether another program has moved the process of a group to another group. It is moved back.
+    fn take_back(&self, group: Group) -> io::Result<bool>;
     /// Whether the group holds a process.
     fn populated(&self, group: Group) -> io::Result<bool>;
     /// Whether [`Processes::emptied`] tells of a group that its first process has left behind. Without, [`Processes::populated`] is

@@ -84,6 +84,8 @@ pub(crate) enum Message<R> {
     Resume { task: TaskId, incarnation: Incarnation, resume: R },
     /// Whether the process has several threads or processes. Without `several` it has run, and may be dispatched by priority.
     Threads { task: TaskId, incarnation: Incarnation, several: bool },
+    /// A sample of a thermal zone; without a valid value it has none.
+    Temperature { zone: u16, millidegrees: Option<i32> },
     /// Inputs from outside, for one step.
     Change { change: Box<Change> },
     /// End the run.

@@ -2,7 +2,7 @@
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::{Incarnation, SOURCE, completion_data};
-use crate::plan::{self, EventSource, Plan, TaskEnd};
+use crate::plan::{self, EventSource, Plan, TaskEnd, Threads};
 use crate::report::{Attempt, Error};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -11,12 +11,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use takt_abi::{Job, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{System, TaskId};
-use takt_core::record::JobId;
+use takt_core::record::{JobId, Place};
 use takt_core::time::Span;
+use takt_linux::power::Requests;
 use takt_linux::rt::{self, Class};
 use takt_linux::{
     Group, Identity, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, ThreadState, Tracepoints,
@@ -27,8 +28,9 @@ use takt_linux::{
 /// trace the process, which a change of its user removes.
 const COPIES_MAX: usize = 256;
 
-/// By task: the page of its program, if that signals completions.
-pub(crate) type Pages = Arc<Vec<Option<SharedPage>>>;
+/// By task: the page of its program, if that signals completions; made with the first process of the task, so that few of its descriptors
+/// are open at a time.
+pub(crate) type Pages = Arc<Vec<OnceLock<SharedPage>>>;
 
 /// By task: what outside the schedule releases its jobs.
 pub(crate) type Sources = Arc<Vec<Option<Source>>>;
@@ -53,6 +55,8 @@ pub(crate) struct Acts {
     pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
+    /// With a power policy.
+    pub(crate) power: Option<Requests>,
 }
 
 impl Actuator for Acts {
@@ -126,11 +130,20 @@ impl Actuator for Acts {
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
+    fn set_frequency(&self, domain: u16, khz: u32) {
+        self.power.iter().for_each(|power| power.frequency(domain.into(), khz));
+    }
+    fn limit_latency(&self, cpu: Place, limit_us: Option<u32>) {
+        self.power.iter().for_each(|power| power.latency(cpu.index(), limit_us));
+    }
+    fn post_power(&self) {
+        self.power.iter().for_each(Requests::post);
+    }
 }
 
 impl Acts {
     fn page(&self, task: TaskId) -> Option<&SharedPage> {
-        self.pages[task.index()].as_ref()
+        self.pages[task.index()].get()
     }
 }
 
@@ -165,6 +178,7 @@ pub(crate) struct Children {
     page_files: Vec<Option<OwnedFd>>,
     /// Which tasks can have more than one process.
     replaceable: Vec<bool>,
+    threads: Threads,
 }
 
 impl Children {
@@ -214,15 +228,11 @@ impl Children {
         let ends = Arc::new(plan.processes.iter().map(|_| Mutex::new(None)).collect());
         let continue_numbers = vec![-1; outputs.len()];
         let continues = std::iter::repeat_with(|| None).take(outputs.len()).collect();
-        let (mut pages, mut page_files) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
-        for process in &plan.processes {
-            let shared = process.signals.then(SharedPage::new).transpose().what("cannot make a shared page")?;
-            let (page, file) = shared.unzip();
-            pages.push(page);
-            page_files.push(file);
-        }
+        let pages = std::iter::repeat_with(OnceLock::new).take(outputs.len()).collect();
+        let page_files = std::iter::repeat_with(|| None).take(outputs.len()).collect();
         let mut replaceable = vec![false; outputs.len()];
         plan.replaceable(system).for_each(|task| replaceable[task.index()] = true);
+        let threads = plan.threads();
         let pages = Arc::new(pages);
         Ok(Children {
             mechanism,
@@ -237,7 +247,19 @@ impl Children {
             tracepoints,
             page_files,
             replaceable,
+            threads,
         })
+    }
+
+    /// Makes the page of a task whose program signals, unless it is there.
+    fn make_page(&mut self, task: TaskId) -> io::Result<()> {
+        let (index, page) = (task.index(), &self.pages[task.index()]);
+        if self.plan.processes[index].signals && page.get().is_none() {
+            let (shared, file) = SharedPage::new()?;
+            let _ = page.set(shared);
+            self.page_files[index] = Some(file);
+        }
+        Ok(())
     }
 
     /// The sources of events, which from now on are heard where completions are.
@@ -280,6 +302,10 @@ impl Children {
         incarnation: Incarnation,
         class: Class,
     ) -> io::Result<io::Result<i32>> {
+        let threads: Vec<TaskId> = self.threads.of(task).to_vec();
+        for task in threads.iter().chain([&task]) {
+            self.make_page(*task)?;
+        }
         let (index, process) = (task.index(), &self.plan.processes[task.index()]);
         let mut spec = SpawnSpec::shell(&process.cmd)?;
         // The service manager takes messages of processes for those of Takt.
@@ -316,18 +342,18 @@ impl Children {
             let path = spec.get_env("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display()))?;
         }
-        let channel = protocol::Channel::new(process.init)?;
-        if process.signals {
+        let channel = process.signals.then(|| protocol::Channel::new(process.init)).transpose()?;
+        if let Some(channel) = &channel {
             channel.register_completion(&self.epoll, completion_data(task, incarnation))?;
             spec.set_env(protocol::VARIABLE, &channel.variable())?;
             spec.pass_fds.extend(channel.pass_fds());
             self.continue_numbers[index] = channel.continue_number();
-            if self.plan.processes.len() <= COPIES_MAX {
+            if self.plan.processes.len() <= COPIES_MAX && !self.plan.few_descriptors {
                 self.continues[index] = Some(channel.continue_copy()?);
             }
         }
-        match (&self.pages[index], &self.page_files[index]) {
-            (Some(page), Some(file)) => {
+        match (&channel, self.pages[index].get(), &self.page_files[index]) {
+            (Some(channel), Some(page), Some(file)) => {
                 page.reset(process.abort_signal.map_or(0, |signal| signal.as_raw() as u32));
                 spec.set_env(takt_abi::VARIABLE, &channel.client_variable(file))?;
                 spec.set_env(takt_abi::RESOURCES, &self.plan.resources.join(","))?;
@@ -346,7 +372,6 @@ impl Children {
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
         }
         spec.env.retain(|entry| !entry.to_bytes().starts_with(b"TAKT_THREADS="));
-        let threads: Vec<TaskId> = self.plan.threads_of(task).collect();
         let mut channels = Vec::with_capacity(threads.len());
         for thread in &threads {
             let channel = protocol::Channel::new(true)?;
@@ -356,7 +381,7 @@ impl Children {
         let mut lines = Vec::with_capacity(threads.len());
         for (thread, channel) in threads.iter().zip(&channels) {
             let process = &self.plan.processes[thread.index()];
-            if let (Some(page), Some(file)) = (&self.pages[thread.index()], &self.page_files[thread.index()]) {
+            if let (Some(page), Some(file)) = (self.pages[thread.index()].get(), &self.page_files[thread.index()]) {
                 page.reset(process.abort_signal.map_or(0, |signal| signal.as_raw() as u32));
                 lines.push(format!("{},{},{}", file.as_raw_fd(), channel.completed_number(), process.name));
                 spec.pass_fds.push((file.as_fd(), file.as_raw_fd()));
@@ -423,7 +448,7 @@ impl Processes for Children {
         self.mechanism.set_class(group, class);
     }
     fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()> {
-        let page = self.pages[task.index()].as_ref();
+        let page = self.pages[task.index()].get();
         let thread = page.map_or(0, |page| page.thread.load(std::sync::atomic::Ordering::Acquire));
         let refused = |e: io::Error| match e.raw_os_error() {
             Some(number) if number == rustix::io::Errno::SRCH.raw_os_error() => io::Error::other(format!(
@@ -456,10 +481,13 @@ impl Processes for Children {
         self.mechanism.threads(group)
     }
     fn uses_page(&self, task: TaskId) -> bool {
-        self.pages[task.index()].as_ref().is_some_and(|page| page.is_attached())
+        self.pages[task.index()].get().is_some_and(|page| page.is_attached())
     }
     fn set_priorities(&self, group: Group, priority: u8) {
         self.mechanism.set_priorities(group, priority);
+    }
+    fn take_back(&self, group: Group) -> io::Result<bool> {
+        self.mechanism.take_back(group)
     }
     fn populated(&self, group: Group) -> io::Result<bool> {
         self.mechanism.populated(group)

@@ -4,7 +4,7 @@
 use crate::actuator::{Groups, Processes, Times};
 use crate::levels::highest;
 use crate::life::{Incarnation, Life, Message, Request};
-use crate::plan::{Dispatch, Plan, Process, TaskEnd};
+use crate::plan::{Dispatch, Plan, Process, TaskEnd, Threads as ThreadsOfPrograms};
 use crate::report::{Attempt, Error};
 use crate::requests::Requests;
 use rtrb::Producer;
@@ -26,6 +26,8 @@ pub(crate) struct Home {
 
 /// At most so many groups are read in one round.
 const LOOKS: usize = 64;
+/// Of so many processes the group is looked up in one round.
+const PLACES: usize = 4;
 
 /// The threads in the group of a task's process, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +52,8 @@ pub(crate) struct Task {
     threads: Threads,
     /// Some process of the task had several threads or processes.
     pub(crate) had_several: bool,
+    /// How often another program has moved its process to another group.
+    pub(crate) strayed: u64,
     pub(crate) end: Option<TaskEnd>,
     /// Whether the process that ended last ended well, and whether any did.
     well: bool,
@@ -88,6 +92,7 @@ impl Task {
             ending: None,
             threads: Threads::Unknown,
             had_several: false,
+            strayed: 0,
             end: None,
             well: true,
             succeeded: false,
@@ -101,6 +106,7 @@ impl Task {
 
 pub(crate) struct Lives<P: Processes> {
     plan: Arc<Plan>,
+    threads: Arc<ThreadsOfPrograms>,
     pub(crate) processes: P,
     pub(crate) tasks: Vec<Task>,
     tasks_by_group: HashMap<Group, TaskId>,
@@ -121,6 +127,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
     next_look: usize,
+    /// The task whose process is looked for next.
+    next_place: usize,
 }
 
 impl<P: Processes> Lives<P> {
@@ -131,6 +139,7 @@ impl<P: Processes> Lives<P> {
             tasks_by_pid: HashMap::with_capacity(homes.len()),
             requests: Arc::new(Requests::new(homes.len())),
             tasks: homes.into_iter().map(Task::new).collect(),
+            threads: Arc::new(plan.threads()),
             plan,
             processes,
             first_spawn_error: None,
@@ -141,6 +150,7 @@ impl<P: Processes> Lives<P> {
             ends: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
+            next_place: 0,
         }
     }
 
@@ -344,7 +354,8 @@ impl<P: Processes> Lives<P> {
         let program = program.unwrap_or(task);
         self.tasks[task.index()].signalled = true;
         // Threads that have not attached are in the group of the program.
-        let waits = self.plan.threads_of(program).any(|task| self.tasks[task.index()].life == Life::Initialising);
+        let of_program = self.threads.of(program);
+        let waits = of_program.iter().any(|task| self.tasks[task.index()].life == Life::Initialising);
         let known = &mut self.tasks[program.index()];
         if known.life == Life::Initialising && known.signalled && !waits {
             (known.life, known.init_limit) = (Life::Alive, None);
@@ -359,7 +370,7 @@ impl<P: Processes> Lives<P> {
 
     /// Whether the task is one of several of its program.
     fn is_thread(&self, task: TaskId) -> bool {
-        self.plan.processes[task.index()].thread_of.is_some() || self.plan.threads_of(task).next().is_some()
+        self.plan.processes[task.index()].thread_of.is_some() || !self.threads.of(task).is_empty()
     }
 
     /// The schedule begins: what processes do from now on is counted.
@@ -501,18 +512,19 @@ impl<P: Processes> Lives<P> {
 
     /// Finds the threads that have ended, and the ones that cannot end since they are frozen.
     fn look_at_threads(&mut self) {
-        if !self.begun || !self.plan.has_threads() {
+        if !self.begun || !self.threads.are_there() {
             return;
         }
-        let plan = self.plan.clone();
+        let threads = self.threads.clone();
         for program in (0..self.tasks.len() as u32).map(TaskId) {
             let known = &self.tasks[program.index()];
             let lives = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
-            if !lives || plan.threads_of(program).next().is_none() {
+            let of_program = threads.of(program);
+            if !lives || of_program.is_empty() {
                 continue;
             }
             let states: Vec<(TaskId, ThreadState)> = std::iter::once(program)
-                .chain(plan.threads_of(program))
+                .chain(of_program.iter().copied())
                 .filter(|task| self.tasks[task.index()].life == Life::Alive)
                 .map(|task| (task, self.processes.thread_state(self.tasks[task.index()].home.group)))
                 .collect();
@@ -528,7 +540,7 @@ impl<P: Processes> Lives<P> {
                 let state = states.iter().find(|(of, _)| *of == task);
                 state.is_none_or(|(_, state)| *state == ThreadState::Ended)
             };
-            if states.first() == Some(&(program, ThreadState::Alive)) && plan.threads_of(program).all(ended) {
+            if states.first() == Some(&(program, ThreadState::Alive)) && of_program.iter().copied().all(ended) {
                 self.processes.end_displaced(self.tasks[program.index()].home.group);
             }
             // All at once: the end of the program is reported by its parent, this process.
@@ -542,8 +554,8 @@ impl<P: Processes> Lives<P> {
     /// The last process of a task's group has ended.
     fn emptied(&mut self, task: TaskId) {
         let end = self.tasks[task.index()].end;
-        for thread in self.plan.clone().threads_of(task) {
-            self.thread_ended(thread, end);
+        for thread in self.threads.clone().of(task) {
+            self.thread_ended(*thread, end);
         }
         let Process { per_job, on_exit, .. } = self.plan.processes[task.index()];
         let known = &mut self.tasks[task.index()];
@@ -580,6 +592,7 @@ impl<P: Processes> Lives<P> {
     pub(crate) fn look(&mut self) {
         self.advance_ends();
         self.look_at_threads();
+        self.take_back();
         let by_priority = self.plan.dispatch == Dispatch::Priority;
         for _ in 0..self.tasks.len().min(LOOKS) {
             let index = self.next_look % self.tasks.len();
@@ -618,6 +631,29 @@ impl<P: Processes> Lives<P> {
                 let (task, incarnation) = (TaskId(index as u32), known.incarnation);
                 let several = found == Threads::Several;
                 self.outgoing.push_back(Message::Threads { task, incarnation, several });
+            }
+        }
+    }
+
+    /// Looks whether processes are in their groups. In another one a process would not be stopped.
+    fn take_back(&mut self) {
+        for _ in 0..self.tasks.len().min(PLACES) {
+            let index = self.next_place % self.tasks.len();
+            self.next_place = index + 1;
+            let known = &mut self.tasks[index];
+            let lives = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+            if !lives || known.life == Life::Dying {
+                continue;
+            }
+            let group = known.home.group;
+            match self.processes.take_back(group) {
+                Ok(false) => {}
+                Ok(true) => known.strayed += 1,
+                // What cannot be scheduled does not run either.
+                Err(_) => {
+                    known.strayed += 1;
+                    let _ = self.processes.kill(group);
+                }
             }
         }
     }

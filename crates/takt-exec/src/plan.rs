@@ -2,6 +2,7 @@
 
 use crate::control::Issuer;
 use crate::levels::highest;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use takt_core::model::{OnAbort, OnExit, PolicySpec, System, Task, TaskId, Window
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
+use takt_linux::power;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
 use takt_linux::{Announcer, Choice, Identity, JobEnd, Limit, Names, RunId, Signal};
@@ -63,10 +65,16 @@ pub struct Plan {
     /// Whether a slice has those of its CPUs that are there, and without any the lowest one. Otherwise a missing CPU is an error. For window
     /// tables.
     pub remaps_cpus: bool,
+    /// Whether the run keeps at most 512 descriptors open. A control file, or the descriptor by which a process continues, is then opened
+    /// when it is needed. Outputs to files, sources of events, and pages of processes that can be replaced come on top of them.
+    pub few_descriptors: bool,
     /// Whether the run ends with the last process, although failed tasks would miss further jobs until its planned end.
     pub ends_with_processes: bool,
     /// Lines at the begin of windows.
     pub announcer: Option<Arc<Announcer>>,
+    /// The frequencies, idle states and sensors that the engine's power policy uses, numbered as its platform is. The CPUs of the latencies are those of
+    /// the system, in ascending order.
+    pub power: Option<power::Settings>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }
@@ -81,15 +89,15 @@ impl Plan {
         tasks.filter(move |((task, process), _)| replaced(task, process)).map(|(_, id)| id)
     }
 
-    /// The tasks that are threads of this task's program.
-    pub(crate) fn threads_of(&self, program: TaskId) -> impl Iterator<Item = TaskId> + '_ {
-        let tasks = (0..).map(TaskId).zip(&self.processes);
-        tasks.filter(move |(_, process)| process.thread_of == Some(program)).map(|(task, _)| task)
-    }
-
-    /// Whether some task is a thread of another task's program.
-    pub(crate) fn has_threads(&self) -> bool {
-        self.processes.iter().any(|process| process.thread_of.is_some())
+    /// The tasks that are threads of other tasks' programs.
+    pub(crate) fn threads(&self) -> Threads {
+        let mut threads = Threads::default();
+        for (task, process) in (0..).map(TaskId).zip(&self.processes) {
+            if let Some(program) = process.thread_of {
+                threads.0.entry(program).or_default().push(task);
+            }
+        }
+        threads
     }
 
     /// The CPUs that stand for those of a slice on a machine with these CPUs.
@@ -146,6 +154,21 @@ impl Plan {
             Dispatch::Freeze if self.realtime => Class::Fifo(self.priority),
             Dispatch::Freeze => Class::Other,
         }
+    }
+}
+
+/// By task with a program of several tasks: its threads. A large run looks into it for each of its processes.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Threads(HashMap<TaskId, Vec<TaskId>>);
+
+impl Threads {
+    /// The tasks that are threads of this task's program.
+    pub(crate) fn of(&self, program: TaskId) -> &[TaskId] {
+        self.0.get(&program).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn are_there(&self) -> bool {
+        !self.0.is_empty()
     }
 }
 
@@ -344,6 +367,10 @@ impl fmt::Display for EventSource {
 
 /// Watches a run from the supervisor's thread; never from the scheduler's.
 pub trait Observer {
+    /// So many of all processes are there, of which none runs yet. Called often while a run starts.
+    fn starting(&mut self, processes: usize, all: usize) {
+        let _ = (processes, all);
+    }
     /// The run has a name, and its watcher watches.
     fn named(&mut self, run: &RunId) {
         let _ = run;
@@ -383,6 +410,12 @@ pub trait Observer {
     /// A process of a task has ended by itself.
     fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
         let _ = (task, end);
+        Ok(())
+    }
+    /// Something has happened to the machine or the groups of the run, about which this is a sentence: a CPU has gone offline, the
+    /// machine was suspended, another program has moved a process.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        let _ = what;
         Ok(())
     }
     /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.

@@ -12,6 +12,7 @@ use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_linux::Unavailable;
+use takt_linux::power;
 use takt_linux::rt::Class;
 #[cfg(doc)]
 use takt_linux::{Mechanism, disturbance};
@@ -25,6 +26,12 @@ pub enum Error {
     /// A CPU of the run cannot be locked against other runs.
     #[error(transparent)]
     CpuInUse(Unavailable),
+    /// A frequency domain of the run belongs to another run.
+    #[error(transparent)]
+    FrequencyInUse(Unavailable),
+    /// The power settings of this machine cannot be controlled.
+    #[error(transparent)]
+    Power(Unavailable),
     /// The schedule names CPUs that are not there.
     #[error("CPU {missing} is not available on this machine, which offers {present}")]
     NoSuchCpu {
@@ -204,8 +211,14 @@ pub struct Report {
     pub first_failure: Option<io::Error>,
     /// The observer's first error, after which it was told nothing more.
     pub observer_error: Option<io::Error>,
+    /// With a power policy: its requests, and what was measured.
+    pub power: Option<power::Account>,
     /// From the call to the start of the schedule.
     pub startup: Duration,
+    /// CPU time that Takt used until then: this process, and the one that starts the processes of the run.
+    pub startup_cpu: Span,
+    /// Page faults of the scheduler thread during the schedule; `None` where the kernel does not count them.
+    pub page_faults: Option<u64>,
     /// Something of the run could not be removed.
     pub cleanup_error: Option<io::Error>,
 }

@@ -12,6 +12,7 @@ use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
+use crate::resumes::Resumes;
 use crate::rings::Rings;
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
@@ -178,6 +179,13 @@ pub(crate) enum Refused {
     },
 }
 
+/// The ends of the rings that the scheduler has.
+pub(crate) struct Links<R> {
+    pub(crate) inbox: Consumer<Message<R>>,
+    pub(crate) outbox: Producer<Item>,
+    pub(crate) returned: Producer<Box<Change>>,
+}
+
 pub(crate) struct Setup<A: Actuator> {
     pub(crate) engine: Engine,
     pub(crate) actuator: A,
@@ -191,6 +199,7 @@ pub(crate) struct Setup<A: Actuator> {
     /// An item did not fit into the outbox.
     pub(crate) lost: Arc<AtomicBool>,
     pub(crate) requests: Arc<Requests>,
+    pub(crate) resumes: Resumes,
     /// See [`Plan::changes`].
     pub(crate) changes: Vec<(Time, Input)>,
     pub(crate) duration: Option<Span>,
@@ -685,7 +694,11 @@ impl<A: Actuator> Scheduler<A> {
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
                     (slot.alone, slot.waits) = (false, Waits::No);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
-                    slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
+                    slot.resume = Resume::Unknown;
+                    if let Some(resume) = resume {
+                        self.setup.keep_resume(task, resume);
+                    }
+                    let slot = &self.setup.slots[task.index()];
                     if slot.metered || slot.limited {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
@@ -704,12 +717,15 @@ impl<A: Actuator> Scheduler<A> {
                     if let Resume::Asked { again: true } = slot.resume {
                         let _ = self.setup.actuator.resume(&resume);
                     }
-                    slot.resume = Resume::Here(resume);
+                    self.setup.keep_resume(task, resume);
                 }
                 Message::Threads { task, incarnation, several } => {
                     if self.setup.slots[task.index()].incarnation == incarnation {
                         self.threads(task, several);
                     }
+                }
+                Message::Temperature { zone, millidegrees } => {
+                    self.inputs.push(Input::Temperature { zone, millidegrees });
                 }
                 Message::Change { change } => self.change = Some(change),
                 Message::Stop => self.stop = true,
@@ -870,7 +886,7 @@ impl<A: Actuator> Scheduler<A> {
         let began = self.setup.actuator.now();
         self.find_before(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
-        let mut started = None;
+        let (mut started, mut power) = (None, false);
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
@@ -891,6 +907,14 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Start { task, place, work } => self.dispatch(task, Some(place), work, false),
                 Command::Move { task, to, work, .. } => self.dispatch(task, Some(to), work, true),
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
+                Command::Frequency { domain, khz } => {
+                    self.setup.actuator.set_frequency(domain, khz);
+                    power = true;
+                }
+                Command::IdleLatency { cpu, limit_us } => {
+                    self.setup.actuator.limit_latency(cpu, limit_us);
+                    power = true;
+                }
             }
         }
         if started.is_none() {
@@ -898,6 +922,10 @@ impl<A: Actuator> Scheduler<A> {
         }
         self.leave_aborted();
         self.freeze_unpreempted();
+        // Last, because it wakes another thread.
+        if power {
+            self.setup.actuator.post_power();
+        }
         let done = self.setup.actuator.now();
         if acted {
             self.results.effort.add(done - began);
@@ -1132,17 +1160,21 @@ impl<A: Actuator> Setup<A> {
         actuator: A,
         plan: &Plan,
         lives: &Lives<P>,
-        inbox: Consumer<Message<A::Resume>>,
-        outbox: Producer<Item>,
-        returned: Producer<Box<Change>>,
+        links: Links<A::Resume>,
+        mut resumes: Resumes,
     ) -> Setup<A> {
+        let Links { inbox, outbox, returned } = links;
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
             let initialised = process.init && known.life == Life::Alive;
             let program = if initialised { Program::Waiting } else { Program::New };
             let asked = initial_request(&actuator, task, program);
             // Fetched in time for the first window. A program that uses its page is resumed through that.
-            let resume = if initialised && asked.waits_for.is_none() { lives.fetch(task) } else { None };
+            let wanted = initialised && asked.waits_for.is_none() && resumes.has_room();
+            let resume = if wanted { lives.fetch(task) } else { None };
+            if resume.is_some() {
+                resumes.add(task);
+            }
             Slot {
                 group: known.home.group,
                 partition: known.home.partition,
@@ -1175,6 +1207,7 @@ impl<A: Actuator> Setup<A> {
             causes: Causes::new(plan, records_of(plan.processes.len())),
             replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),
+            resumes,
             changes: plan.changes.clone(),
             duration: plan.duration,
             places: engine.places().to_vec(),
@@ -1187,6 +1220,17 @@ impl<A: Actuator> Setup<A> {
             returned,
             lost: Arc::default(),
         }
+    }
+
+    /// Keeps the descriptor by which the process of a task continues. Another one may have to be closed for that.
+    fn keep_resume(&mut self, task: TaskId, resume: A::Resume) {
+        if let Some(oldest) = self.resumes.add(task) {
+            let held = &mut self.slots[oldest.index()].resume;
+            if matches!(held, Resume::Here(_)) {
+                *held = Resume::Unknown;
+            }
+        }
+        self.slots[task.index()].resume = Resume::Here(resume);
     }
 
     /// Steps the engine and answers requests. Returns whether there are commands.
@@ -1321,7 +1365,7 @@ impl<A: Actuator> Setup<A> {
             // The requesting job is over, and its wait with it.
             self.answer(task, Status::Aborted);
         }
-        let Setup { engine, actuator, slots, .. } = self;
+        let Setup { engine, actuator, slots, requests, .. } = self;
         let slot = &mut slots[task.index()];
         if slot.metered || slot.limited {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
@@ -1357,7 +1401,13 @@ impl<A: Actuator> Setup<A> {
                     }
                     Resume::Here(by) => drop(actuator.resume(by)),
                     Resume::Asked { again } => *again = true,
-                    Resume::Unknown => {}
+                    Resume::Unknown if slot.observed.is_some() => {}
+                    // It was closed, or there was no room for it.
+                    resume @ Resume::Unknown => {
+                        *resume = Resume::Asked { again: true };
+                        requests.ask(task.index(), slot.incarnation, Request::Resume as u8);
+                        actuator.wake_supervisor();
+                    }
                 }
             }
             Program::At { job, notified } => {

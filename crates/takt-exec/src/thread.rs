@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};
+use takt_linux::disturbance;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::Timer;
 
@@ -43,9 +44,18 @@ pub(crate) struct Frame {
     pub(crate) heart: Heartbeat,
 }
 
+/// The end of the thread.
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// The scheduling class that it had.
+    pub(crate) class: &'static str,
+    /// See [`crate::Report::page_faults`].
+    pub(crate) page_faults: Option<u64>,
+}
+
 /// The body of the thread. Its descriptors and rings are ready; it takes its scheduling class, fixes time zero and runs until the
-/// end of the run. With the outcome it says which class it had.
-pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'static str)> {
+/// end of the run.
+pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<Ended> {
     let mut scheduler = Scheduler::new(setup);
     let events: Vec<Event> = Vec::with_capacity(BATCH);
     let observed = scheduler.slots().iter().zip((0..).map(TaskId)).filter(|(slot, _)| slot.observed.is_some());
@@ -75,7 +85,9 @@ pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'st
     if let Some(enter) = frame.hooks.enter {
         enter();
     }
+    let faults_before = disturbance::page_faults();
     let ended = scheduler.run(&mut waiter);
+    let page_faults = disturbance::page_faults().zip(faults_before).map(|(after, before)| after - before);
     if let Some(leave) = frame.hooks.leave {
         leave();
     }
@@ -83,7 +95,7 @@ pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'st
     let end = ended?;
     frame.over.store(true, Ordering::Release);
     let _ = rustix::io::write(&frame.wake, &1u64.to_ne_bytes());
-    Ok((scheduler.finish(end), class))
+    Ok(Ended { outcome: scheduler.finish(end), class, page_faults })
 }
 
 /// Gives this thread its scheduling class and CPUs, and says which class it got.

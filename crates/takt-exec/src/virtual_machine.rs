@@ -7,6 +7,7 @@
 mod changes;
 mod drive;
 mod faults;
+mod power;
 mod tests;
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
@@ -24,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use takt_abi::{Job, Kind, Page, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, Program, Step, TaskId, scaled};
-use takt_core::record::JobId;
+use takt_core::record::{JobId, Place};
 use takt_core::rng;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
@@ -67,6 +68,8 @@ pub(crate) struct Process {
     load: u32,
     /// It is a thread of this process.
     of: Option<i32>,
+    /// Another program has moved it out of its group, so that it is not stopped with that.
+    pub(crate) escaped: bool,
 }
 
 impl Process {
@@ -129,6 +132,10 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     /// What was refused.
     pub(crate) refusals: u64,
+    /// Time for which the machine has stood still.
+    pub(crate) paused: Span,
+    /// How many processes were moved out of their groups.
+    pub(crate) escapes: u64,
     /// How many stops, starts and priorities were carried out.
     pub(crate) acts: [u64; 3],
     /// How many signals programs received while they waited for their next job, and how many of these programs were not frozen.
@@ -145,6 +152,12 @@ pub(crate) struct World {
     pub(crate) ring: usize,
     /// The sources of events.
     pub(crate) sources: Vec<Changing>,
+    /// The requests of the power policy, and how often they were handed over.
+    pub(crate) frequencies: Vec<(Span, u16, u32)>,
+    pub(crate) latencies: Vec<(Span, Place, Option<u32>)>,
+    pub(crate) posts: u64,
+    /// The samples of temperatures that are to come, in ascending order of their instants in the schedule.
+    pub(crate) temperatures: VecDeque<(Span, u16, Option<i32>)>,
 }
 
 /// A source of events that changes all the time for a while. Its program reads all that is there at once.
@@ -252,6 +265,8 @@ impl World {
             wake: false,
             faults,
             refusals: 0,
+            paused: Span::ZERO,
+            escapes: 0,
             acts: [0; 3],
             signalled: [0; 2],
             several: None,
@@ -260,6 +275,10 @@ impl World {
             measurements: 0,
             ring: 1 << 12,
             sources: Vec::new(),
+            frequencies: Vec::new(),
+            latencies: Vec::new(),
+            posts: 0,
+            temperatures: VecDeque::new(),
         }
     }
 
@@ -290,15 +309,22 @@ impl World {
     }
 
     fn refuse(&mut self) -> io::Result<()> {
-        if self.faults.refuses() {
-            self.refusals += 1;
-            return Err(io::Error::from_raw_os_error(rustix::io::Errno::BUSY.raw_os_error()));
-        }
-        Ok(())
+        let refuses = self.faults.refuses();
+        self.refuse_if(refuses)
+    }
+
+    fn refuse_supervisor(&mut self) -> io::Result<()> {
+        let refuses = self.faults.refuses_supervisor();
+        self.refuse_if(refuses)
+    }
+
+    fn refuse_if(&mut self, refuses: bool) -> io::Result<()> {
+        self.refusals += u64::from(refuses);
+        let refusal = || io::Error::from_raw_os_error(rustix::io::Errno::BUSY.raw_os_error());
+        if refuses { Err(refusal()) } else { Ok(()) }
     }
 
     fn set_frozen(&mut self, group: Group, frozen: bool) -> io::Result<()> {
-        self.refuse()?;
         let late = self.faults.effect();
         let now = self.now;
         let Some(state) = self.groups.get_mut(&group) else {
@@ -321,7 +347,8 @@ impl World {
     /// The processes that have a CPU, or need none to themselves. Those in the class FIFO get the CPUs in the order of their priorities.
     fn running(&self) -> Vec<i32> {
         let works = |process: &Process| matches!(process.doing, Doing::Work(_));
-        let ready = |(_, process): &(&i32, &Process)| works(process) && !self.groups[&process.group].stopped;
+        let may = |process: &Process| process.escaped || !self.groups[&process.group].stopped;
+        let ready = |(_, process): &(&i32, &Process)| works(process) && may(process);
         let mut ready: Vec<(&i32, &Process)> = self.processes.iter().filter(ready).collect();
         ready.sort_by_key(|(_, process)| std::cmp::Reverse(process.priority));
         let mut busy = CpuSet::EMPTY;
@@ -377,6 +404,10 @@ impl World {
         self.sources.iter_mut().for_each(|source| source.advance(to));
         while let Some(strike) = self.faults.strike(to) {
             self.struck(strike);
+        }
+        while let Some(pause) = self.faults.pause(to) {
+            self.now += pause;
+            self.paused += pause;
         }
     }
 
@@ -496,6 +527,13 @@ impl World {
             let incarnation = self.processes[&pid].incarnation;
             return self.signal_completion(strike.task, incarnation);
         }
+        if strike.escapes {
+            // A thread is moved with its process.
+            let process = self.processes.get_mut(&pid).expect("a live process");
+            process.escaped = process.of.is_none();
+            self.escapes += u64::from(process.escaped);
+            return;
+        }
         if strike.leaves_child && self.processes[&pid].of.is_none() {
             let Process { task, group, incarnation, priority, .. } = self.processes[&pid];
             let child = Process {
@@ -512,6 +550,7 @@ impl World {
                 turn: None,
                 load: 0,
                 of: None,
+                escaped: false,
             };
             let number = self.new_pid();
             self.processes.insert(number, child);
@@ -598,9 +637,11 @@ impl Actuator for Machine {
         self.world().grain
     }
     fn stop(&self, group: Group) -> io::Result<()> {
+        self.world().refuse()?;
         self.world().set_frozen(group, true)
     }
     fn start(&self, group: Group) -> io::Result<()> {
+        self.world().refuse()?;
         self.world().set_frozen(group, false)
     }
     fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
@@ -692,6 +733,19 @@ impl Actuator for Machine {
     fn wake_supervisor(&self) {
         self.world().wake = true;
     }
+    fn set_frequency(&self, domain: u16, khz: u32) {
+        let mut world = self.world();
+        let now = world.now;
+        world.frequencies.push((now, domain, khz));
+    }
+    fn limit_latency(&self, cpu: Place, limit_us: Option<u32>) {
+        let mut world = self.world();
+        let now = world.now;
+        world.latencies.push((now, cpu, limit_us));
+    }
+    fn post_power(&self) {
+        self.world().posts += 1;
+    }
 }
 
 impl Processes for Machine {
@@ -705,7 +759,7 @@ impl Processes for Machine {
     }
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let mut world = self.world();
-        world.refuse().what("cannot start a process")?;
+        world.refuse_supervisor().what("cannot start a process")?;
         // One that initialises does so for a while.
         let init = world.plan.processes[task.index()].init;
         let doing = if init { Doing::Work(world.faults.initialisation()) } else { Doing::Begins };
@@ -724,6 +778,7 @@ impl Processes for Machine {
             turn: None,
             load: 0,
             of: None,
+            escaped: false,
         };
         let page = &world.pages[task.index()];
         page.reset(0);
@@ -732,7 +787,7 @@ impl Processes for Machine {
         }
         world.processes.insert(pid, process);
         let plan = world.plan.clone();
-        for thread in plan.threads_of(task) {
+        for &thread in plan.threads().of(task) {
             let number = world.new_pid();
             let doing = Doing::Work(world.faults.initialisation());
             let page = &world.pages[thread.index()];
@@ -749,13 +804,16 @@ impl Processes for Machine {
         (has_descriptor && world.processes.contains_key(&pid)).then_some(pid)
     }
     fn stop(&self, group: Group) -> io::Result<()> {
+        self.world().refuse_supervisor()?;
         self.world().set_frozen(group, true)
     }
     fn start(&self, group: Group) -> io::Result<()> {
+        self.world().refuse_supervisor()?;
         self.world().set_frozen(group, false)
     }
     fn prepare(&self, group: Group) -> io::Result<()> {
         let mut world = self.world();
+        world.refuse_supervisor()?;
         world.set_frozen(group, true)?;
         // An empty group has nobody who could notice it later.
         let state = world.groups.get_mut(&group).expect("a group of the run");
@@ -764,7 +822,7 @@ impl Processes for Machine {
     }
     fn kill(&self, group: Group) -> io::Result<()> {
         let mut world = self.world();
-        world.refuse()?;
+        world.refuse_supervisor()?;
         let in_group = |(pid, process): (&i32, &Process)| (process.group == group).then_some(*pid);
         let pids: Vec<i32> = world.processes.iter().filter_map(in_group).collect();
         pids.into_iter().for_each(|pid| world.end(pid, TaskEnd::Signalled(9)));
@@ -777,7 +835,7 @@ impl Processes for Machine {
     }
     fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()> {
         let mut world = self.world();
-        world.refuse()?;
+        world.refuse_supervisor()?;
         let gone = io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error());
         if world.lies == Some(task) {
             return Err(gone);
@@ -791,6 +849,16 @@ impl Processes for Machine {
         let world = self.world();
         let alive = world.processes.values().any(|process| process.leader && process.group == group);
         if alive { ThreadState::Alive } else { ThreadState::Ended }
+    }
+    fn take_back(&self, group: Group) -> io::Result<bool> {
+        let mut world = self.world();
+        let escaped = |process: &Process| process.leader && process.group == group && process.escaped;
+        if !world.processes.values().any(escaped) {
+            return Ok(false);
+        }
+        world.refuse_supervisor()?;
+        world.processes.values_mut().filter(|process| escaped(process)).for_each(|process| process.escaped = false);
+        Ok(true)
     }
     fn let_die(&self, _: Group) -> io::Result<()> {
         Ok(())

@@ -9,6 +9,7 @@ use crate::group::{Member, PartitionHandle};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 
 /// Binds partitions to CPUs. [`CpuBinder::open`] and [`CpuBinder::set`] are for the scheduler thread and do not allocate.
@@ -17,6 +18,11 @@ pub(crate) trait CpuBinder: Send + Sync {
     fn add(&self, number: usize, cpus: &CpuSet) -> io::Result<()>;
     /// Takes a new process into its partition.
     fn take_in(&self, partition: PartitionHandle, child: i32) -> io::Result<()>;
+    /// The directory that holds the processes of a partition, if that is one of the binder alone.
+    fn home(&self, partition: PartitionHandle) -> Option<PathBuf> {
+        let _ = partition;
+        None
+    }
     /// Takes a thread of a process of another partition into its own.
     fn take_in_thread(&self, partition: PartitionHandle, thread: i32) -> io::Result<()>;
     /// Whether a new process must be given its CPUs, since the partition does not bind it.

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 
 /// The longest abstract name.
-const NAME_MAX: usize = 107;
+pub(crate) const NAME_MAX: usize = 107;
 /// How long the locks of a dead run are waited for: its processes that have not begun their program hold them, until its
 /// watcher ends them.
-const OF_THE_DEAD: Duration = Duration::from_secs(2);
+pub(crate) const OF_THE_DEAD: Duration = Duration::from_secs(2);
 /// How long other locks are waited for: a run that is refused has some for a moment.
-const OF_OTHERS: Duration = Duration::from_millis(50);
+pub(crate) const OF_OTHERS: Duration = Duration::from_millis(50);
 
 /// Another run, as it says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -162,7 +162,7 @@ fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<Cp
 }
 
 /// Binds an abstract name. The descriptor is closed on `exec`.
-fn bind(name: &str) -> io::Result<UnixListener> {
+pub(crate) fn bind(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 

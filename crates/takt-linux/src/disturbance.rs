@@ -1,6 +1,9 @@
-//! What kept processes from their CPUs although they were allowed to run: the host of a virtual machine, and other load.
+//! What kept processes from their CPUs although they were allowed to run: the host of a virtual machine, other load, CPUs that went
+//! offline, and a machine that was suspended.
 
+use crate::control;
 use crate::sys;
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -11,6 +14,30 @@ use takt_core::time::Span;
 #[must_use]
 pub fn stolen(cpus: &CpuSet) -> Option<Span> {
     parse_stolen(&fs::read_to_string("/proc/stat").ok()?, cpus, rustix::param::clock_ticks_per_second())
+}
+
+/// The CPUs that are online. `None` where the kernel does not show that.
+#[must_use]
+pub fn online() -> Option<CpuSet> {
+    fs::read_to_string("/sys/devices/system/cpu/online").ok().map(|list| control::parse_cpus(&list))
+}
+
+/// Time since boot for which the machine was suspended: CLOCK_BOOTTIME counts it, and CLOCK_MONOTONIC does not (clock_gettime(2)).
+#[must_use]
+pub fn suspended() -> Span {
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        Span::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+    };
+    // In this order, an interruption between the two makes the result smaller, and never larger.
+    let with = read(ClockId::Boottime);
+    (with - read(ClockId::Monotonic)).or_zero()
+}
+
+/// Page faults of the calling thread since it began, with and without a read from a disk. One system call. `None` if the kernel does not count them.
+#[must_use]
+pub fn page_faults() -> Option<u64> {
+    sys::page_faults()
 }
 
 fn parse_stolen(stat: &str, cpus: &CpuSet, ticks_per_second: u64) -> Option<Span> {

@@ -1,5 +1,6 @@
 //! Which cgroup hierarchies are mounted where, and in which group of each this process is.
 
+use crate::control;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,11 +97,21 @@ impl Hierarchy {
             controllers.split(',').any(|c| c == controller).then(|| fields.next())?
         });
         let mount = PathBuf::from(mount);
+        // In a namespace of control groups, a mount from outside shows more than the namespace, whose own place in it has no name here.
+        if let Some(own) = Path::new(root).starts_with("/..").then(|| place_of_this_process(&mount)).flatten() {
+            return Hierarchy { mount, own };
+        }
         // A mount may show only a part of the hierarchy (a container); a group outside of it cannot be reached.
         let below = path.and_then(|p| Path::new(p).strip_prefix(root).ok()).filter(|p| !p.starts_with(".."));
         let own = below.map(|p| mount.join(p)).filter(|p| p.is_dir()).unwrap_or_else(|| mount.clone());
         Hierarchy { mount, own }
     }
+}
+
+/// The group of this process in a mounted hierarchy, found in the lists of all groups.
+fn place_of_this_process(mount: &Path) -> Option<PathBuf> {
+    let own = std::process::id() as i32;
+    control::tree(mount).into_iter().find(|group| control::pids(&group.join("cgroup.procs")).contains(&own))
 }
 
 /// Blanks in mount points are written as octal escapes.
@@ -151,6 +162,9 @@ mod tests {
         assert_eq!(own("/x", "0::/x/a"), dir.join("a"), "the mount shows the part below /x");
         assert_eq!(own("/x", "0::/y"), dir, "outside of the mount");
         assert_eq!(own("/", "0::/../y"), dir, "outside of the cgroup namespace");
+        assert_eq!(own("/..", "0::/"), dir, "the mount shows more than the cgroup namespace");
+        fs::write(dir.join("a/b/cgroup.procs"), format!("1\n{}\n", std::process::id())).unwrap();
+        assert_eq!(own("/..", "0::/"), dir.join("a/b"), "where this process is listed");
         fs::remove_dir_all(dir).unwrap();
     }
 }

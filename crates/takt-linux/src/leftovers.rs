@@ -7,6 +7,7 @@ use crate::control;
 use crate::delegated;
 use crate::freezer::{v1, v2};
 use crate::layout::Layout;
+use crate::power;
 use crate::rt::{self, Class};
 use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
@@ -56,6 +57,8 @@ pub struct Cleaned {
     pub groups: usize,
     /// Processes killed or released.
     pub processes: usize,
+    /// Power settings restored: files whose value was another one.
+    pub settings: usize,
 }
 
 /// The remains of one dead run.
@@ -69,6 +72,8 @@ pub struct Remains {
     pub supervisors: Vec<PathBuf>,
     /// Its control socket.
     pub sockets: Vec<PathBuf>,
+    /// The files with the power settings from before it.
+    pub power: Vec<PathBuf>,
 }
 
 /// All remains of dead runs on this machine, as far as this process may see them. What a live run owns is never
@@ -86,6 +91,9 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     for (run, path) in socket::sockets().into_iter().filter(|(run, _)| !run.is_alive()) {
         found.entry(run).or_default().sockets.push(path);
     }
+    for (run, path) in power::files().into_iter().filter(|(run, _)| !run.is_alive()) {
+        found.entry(run).or_default().power.push(path);
+    }
     Ok(found)
 }
 
@@ -101,6 +109,7 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
             Ok(cleaned) => {
                 total.groups += cleaned.groups;
                 total.processes += cleaned.processes;
+                total.settings += cleaned.settings;
             }
             Err(e) => result = result.and(Err(e)),
         }
@@ -111,15 +120,21 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
 /// Removes the remains of one run.
 ///
 /// # Errors
-/// When the run is alive, or when something could not be removed within about a second.
+/// When the run is alive, or when something could not be removed within about a second, and 3 ms more for each process.
 pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     if run.is_alive() {
         return Err(io::Error::other(format!("run {run} is alive")));
     }
     let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
     let mut counted = BTreeSet::new();
-    let deadline = Instant::now() + Duration::from_secs(1);
-    let mut result = Ok(());
+    let (mut result, mut settings) = (Ok(()), 0);
+    // Its writer has died with it, so nothing is written after this.
+    for (_, path) in power::files().into_iter().filter(|(found, _)| found == run) {
+        match power::restore(&path) {
+            Ok(restored) => settings += restored,
+            Err(e) => result = result.and(Err(e)),
+        }
+    }
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
         let mut members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
@@ -134,6 +149,8 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted.len()).unwrap_or(u32::MAX));
+    let deadline = Instant::now() + Duration::from_secs(1).saturating_add(each);
     let mut removed = 0;
     for top in &tops {
         removed += control::tree(top).len();
@@ -148,7 +165,22 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);
     }
-    result.map(|()| Cleaned { groups: removed, processes: counted.len() })
+    result.map(|()| Cleaned { groups: removed, processes: counted.len(), settings })
+}
+
+/// Kills the processes of a group below that of this process, in every hierarchy, and removes it with all groups below it. For programs beside Takt
+/// that freeze processes and end without cleaning up. A group that is not there is no error.
+///
+/// # Errors
+/// When a process does not end within a second, or the kernel refuses something.
+pub fn remove_group(name: &str) -> io::Result<()> {
+    let layout = Layout::read()?;
+    let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten();
+    let tops: Vec<PathBuf> = hierarchies.map(|h| h.own.join(name)).filter(|top| top.is_dir()).collect();
+    let members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
+    kill(&tops, &members)?;
+    let deadline = Instant::now() + Duration::from_secs(1);
+    tops.iter().try_for_each(|top| control::remove_tree(top, deadline))
 }
 
 /// Top groups of the runs that `wanted` accepts, and of their supervisors, in every hierarchy and at any depth.

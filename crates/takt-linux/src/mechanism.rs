@@ -7,13 +7,14 @@
 
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
+use crate::control_files::ControlFiles;
 use crate::delegated::Delegated;
 use crate::freezer::{self, Freezer};
 use crate::group::{Group, Member, Names, PartitionHandle, Thread, Tree, Unavailable};
 use crate::identity::Limit;
 use crate::layout::Layout;
 use crate::rt;
-use crate::run_id::{RunId, stat};
+use crate::run_id::{RunId, start_time, stat};
 use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
 use crate::starter::Starter;
@@ -26,8 +27,8 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::sync::atomic::Ordering::*;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,8 +39,9 @@ use takt_core::time::Span;
 const FILES_MAX: usize = 256;
 /// At most this many partitions keep their CPU set's control file open.
 const CPU_FILES_MAX: usize = 64;
-/// How long [`Mechanism::destroy`] waits for killed processes to be gone.
+/// How long [`Mechanism::destroy`] waits for killed processes to be gone, and so much longer for each.
 const DESTROY_TIME: Duration = Duration::from_secs(2);
+const DESTROY_TIME_EACH: Duration = Duration::from_millis(3);
 
 /// Which mechanism to use (`--mechanism`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +70,10 @@ pub enum ThreadState {
 
 struct Partition {
     cpus: SharedCpus,
+    /// The processes may be on other CPUs than these, by an act of the kernel.
+    stale: AtomicBool,
     cpu_file: Option<OwnedFd>,
     members: Vec<Member>,
-    /// In large runs the freezer file used last. Only ever tried, never waited for.
-    cached: Mutex<Option<(u32, OwnedFd)>>,
 }
 
 /// What a mechanism is opened with.
@@ -89,7 +91,7 @@ struct Trees {
 ///
 /// Set up with `&mut self`, then shared in an `Arc`. [`thaw`](Mechanism::thaw), [`freeze`](Mechanism::freeze),
 /// [`set_cpus`](Mechanism::set_cpus) and [`cpu_time`](Mechanism::cpu_time) are for the scheduler thread: they do not
-/// allocate, and up to 256 processes they only write to files that are already open. Everything else is for an
+/// allocate, and up to 256 processes they only write to files that are already open (but see [`Mechanism::keep_few_files`]). Everything else is for an
 /// ordinary thread. Dropping it destroys what is left of the run.
 pub struct Mechanism {
     run: RunId,
@@ -103,6 +105,8 @@ pub struct Mechanism {
     trees: Vec<Arc<Tree>>,
     cpus: CpuSet,
     partitions: Vec<Partition>,
+    /// In large runs, and with few descriptors.
+    files: ControlFiles,
     processes: usize,
     cpu_files: usize,
     inotify: OwnedFd,
@@ -189,6 +193,12 @@ impl Mechanism {
     /// Has processes started by this one. Without, or where it cannot, they are forks of the calling process.
     pub fn start_by(&mut self, starter: Starter) {
         self.starter = Some(starter);
+    }
+
+    /// CPU time that the starter has used; zero without one.
+    #[must_use]
+    pub fn starter_time(&self) -> Span {
+        self.starter.as_ref().and_then(Starter::cpu_time).unwrap_or_default()
     }
 
     /// [`Mechanism::open`] on a given layout, such as that of this machine without one of its hierarchies.
@@ -336,6 +346,7 @@ impl Mechanism {
             cpuset,
             cpus,
             partitions: Vec::new(),
+            files: ControlFiles::of_partitions(),
             processes: 0,
             cpu_files: 0,
             inotify,
@@ -404,28 +415,43 @@ impl Mechanism {
         shared.replace(cpus);
         self.partitions.push(Partition {
             cpus: shared,
+            stale: AtomicBool::new(false),
             cpu_file: None,
             members: std::iter::repeat_with(Member::default).take(processes).collect(),
-            cached: Mutex::new(None),
         });
+        let were_few = self.processes <= FILES_MAX;
         self.processes += processes;
         let handle = PartitionHandle(number as u32);
+        if self.files.are_few() {
+            return Ok(handle);
+        }
         if self.processes <= FILES_MAX {
             for index in 0..processes {
                 let file = self.freezer.open(self.group(handle, index))?;
                 self.partitions[number].members[index].file = file;
             }
-        } else {
-            // One per partition from here on, also for those that were added before.
+            self.files.add(None);
+            return Ok(handle);
+        }
+        if were_few {
+            // One per partition from here on, also for the partitions that were added before.
             for partition in &mut self.partitions {
                 partition.members.iter_mut().for_each(|member| member.file = None);
             }
-            if processes > 0 {
-                let file = self.freezer.open(self.group(handle, 0))?;
-                self.partitions[number].cached = Mutex::new(file.map(|file| (0, file)));
-            }
         }
+        let first = (processes > 0).then(|| self.group(handle, 0));
+        let file =
+            first.map(|group| Ok::<_, Errno>(self.freezer.open(group)?.map(|file| (group, file)))).transpose()?;
+        self.files.add(file.flatten());
         Ok(handle)
+    }
+
+    /// Keeps at most 256 control files of groups open, whatever the number of partitions. To be called before partitions are added.
+    ///
+    /// Each further group then opens its file when it is stopped or started: two system calls of the scheduler thread more.
+    pub fn keep_few_files(&mut self) {
+        debug_assert!(self.partitions.is_empty());
+        self.files = ControlFiles::few();
     }
 
     /// Says that [`Mechanism::set_cpus`] will be called for this partition, so that its file is opened in advance.
@@ -692,14 +718,7 @@ impl Mechanism {
         if file.is_some() || self.freezer.tree().is_none() {
             return set(file);
         }
-        // Never wait here: whoever holds the lock may be a thread that the caller keeps from running.
-        let Ok(mut cached) = self.partitions[group.partition.0 as usize].cached.try_lock() else {
-            return set(self.freezer.open(group)?.as_ref());
-        };
-        if cached.as_ref().is_none_or(|(index, _)| *index != group.index) {
-            *cached = self.freezer.open(group)?.map(|file| (group.index, file));
-        }
-        set(cached.as_ref().map(|(_, file)| file))
+        self.files.with(group, || self.freezer.open(group), set)
     }
 
     /// Sends a signal to the process that was started in the group, and to none that it started. It takes effect when the group is
@@ -839,7 +858,8 @@ impl Mechanism {
         if cpus.is_empty() {
             return Err(Errno::INVAL.into());
         }
-        if !state.cpus.replace(cpus) {
+        let stale = state.stale.load(Relaxed) && state.stale.swap(false, AcqRel);
+        if !state.cpus.replace(cpus) && !stale {
             return Ok(());
         }
         let done =
@@ -848,6 +868,64 @@ impl Mechanism {
             state.cpus.forget();
         }
         Ok(done?)
+    }
+
+    /// Says that the kernel may have moved processes to other CPUs, as it does when the last CPU of a set goes offline. The next
+    /// [`Mechanism::set_cpus`] of each partition sets its CPUs, whichever it had.
+    pub fn distrust_cpus(&self) {
+        self.partitions.iter().for_each(|partition| partition.stale.store(true, Release));
+    }
+
+    /// Whether another program has moved the process that was started in the group to another group, where it is not stopped with its own. It is
+    /// moved back, with the processes that carry the marks of the group. Costs O(1) if it is in its place, else O(processes of the
+    /// machine). Not for the scheduler thread.
+    ///
+    /// # Errors
+    /// The kernel's answer to the move. A process that is gone is no error.
+    pub fn take_back(&self, group: Group) -> io::Result<bool> {
+        let leader = self.member(group).leader.load(Acquire);
+        if leader <= 0 || self.trees.is_empty() {
+            return Ok(false);
+        }
+        let Ok(places) = fs::read_to_string(format!("/proc/{leader}/cgroup")) else { return Ok(false) };
+        let hosted = self.member(group).thread.get().is_some();
+        let is_v1 = self.freezer.name() == "v1";
+        let mut homes: Vec<(&str, &Tree, PathBuf)> = Vec::new();
+        let freezer = self.freezer.tree().map(|tree| (if is_v1 { "freezer" } else { "" }, tree));
+        let listing = self.unified.as_deref().filter(|_| is_v1).map(|tree| ("", tree));
+        homes.extend(freezer.into_iter().chain(listing).map(|(name, tree)| (name, tree, tree.group(group))));
+        let bound = self.cpuset.as_deref().zip(self.binder.home(group.partition));
+        homes.extend(bound.map(|(tree, home)| ("cpuset", tree, home)));
+        let is_home = |(controller, tree, home): &(&str, &Tree, PathBuf)| {
+            let line = places.lines().find_map(|line| {
+                let mut fields = line.splitn(3, ':').skip(1);
+                let controllers = fields.next()?;
+                controllers.split(',').any(|known| known == *controller).then(|| fields.next())?
+            });
+            // Mounts and namespaces change the beginning of a path, so that it is compared from the directory of the run on.
+            let own = tree.path.parent().and_then(|above| home.strip_prefix(above).ok());
+            line.zip(own).is_none_or(|(line, own)| is_below(Path::new(line), own))
+        };
+        let strayed: Vec<PathBuf> = homes.into_iter().filter(|home| !is_home(home)).map(|(.., home)| home).collect();
+        if strayed.is_empty() || stat(leader).is_none_or(|stat| matches!(stat.state, 'Z' | 'X')) {
+            return Ok(false);
+        }
+        if hosted {
+            // Its threads have groups of their own, which only the program itself fills.
+            kill_process(pid_of(leader)?, Signal::KILL)?;
+            return Ok(true);
+        }
+        let name = format!("p{}/t{}", group.partition.0, group.index);
+        let marked = control::marked(&self.run.to_string(), Some(&name));
+        let mut result = Ok(());
+        for home in strayed {
+            for pid in std::iter::once(leader).chain(marked.iter().copied().filter(|pid| *pid != leader)) {
+                let moved = control::write(&home.join("cgroup.procs"), &pid.to_string());
+                // One that ended meanwhile is no failure.
+                result = result.and(moved.or_else(|e| if start_time(pid).is_none() { Ok(()) } else { Err(e) }));
+            }
+        }
+        result.map(|()| true)
     }
 
     /// CPU time used so far by the process that was started in the group (all its threads, not its children); `None`
@@ -980,6 +1058,10 @@ impl Mechanism {
     /// The kernel's answer; an empty group is no error.
     pub fn kill(&self, group: Group) -> io::Result<()> {
         self.member(group).killed.store(true, Release);
+        // Another program may have moved it to another group. It has not been reaped, so the number is its own.
+        if self.member(group).thread.get().is_none() {
+            let _ = self.signal_leader(group, Signal::KILL);
+        }
         if !self.freezer.kill(group, self.member(group).process_group.load(Acquire))? {
             kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
         }
@@ -992,13 +1074,15 @@ impl Mechanism {
     /// # Errors
     /// When something could not be removed; then a later clean-up of leftovers will find it.
     pub fn destroy(&self) -> io::Result<()> {
-        let deadline = Instant::now() + DESTROY_TIME;
+        let each = u32::try_from(self.processes).unwrap_or(u32::MAX);
+        let deadline = Instant::now() + DESTROY_TIME.saturating_add(DESTROY_TIME_EACH.saturating_mul(each));
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
         }
-        // `cgroup.kill` does not reach a process whose first thread has ended.
+        // `cgroup.kill` does not reach a process whose first thread has ended, nor one that was moved to another group.
         for member in self.partitions.iter().flat_map(|p| &p.members) {
-            let process = member.thread.get().map_or(0, |thread| thread.process.load(Acquire));
+            let leader = || member.leader.load(Acquire);
+            let process = member.thread.get().map_or_else(leader, |thread| thread.process.load(Acquire));
             if let Some(process) = Pid::from_raw(process) {
                 let _ = kill_process(process, Signal::KILL);
             }
@@ -1023,8 +1107,24 @@ impl Mechanism {
                 return Err(io::Error::other("some processes could not be killed"));
             }
         }
+        if !self.trees.is_empty() {
+            // Processes that another program has moved out of the groups, or that were started by such a process.
+            let strays = || {
+                let marked = control::marked(&self.run.to_string(), None);
+                marked.into_iter().filter(|pid| start_time(*pid).is_some()).collect()
+            };
+            if !kill_found(strays, deadline) {
+                return Err(io::Error::other("some processes could not be killed"));
+            }
+        }
         self.trees.iter().try_for_each(|tree| control::remove_tree(&tree.path, deadline))
     }
+}
+
+/// Whether a path contains all parts of another one in a row.
+fn is_below(path: &Path, own: &Path) -> bool {
+    let (path, own): (Vec<_>, Vec<_>) = (path.components().collect(), own.components().collect());
+    path.windows(own.len()).any(|parts| parts == own)
 }
 
 impl Drop for Mechanism {

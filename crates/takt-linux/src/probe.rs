@@ -4,6 +4,7 @@ use crate::control;
 use crate::job_end::{JobEnd, Tracepoints};
 use crate::layout::{Hierarchy, Layout, LayoutKind};
 use crate::mechanism::{Choice, Mechanism};
+use crate::power::{self, Domain, Method, Root};
 use crate::rt;
 use crate::run_id::RunId;
 use rustix::process::{Resource, getrlimit};
@@ -79,7 +80,8 @@ pub fn probe() -> Report {
         clock(),
         cpus(),
         isolation(),
-        frequency(),
+        frequency(&Root::machine()),
+        temperatures(&Root::machine()),
         open_files(),
         locked_memory(),
     ]);
@@ -374,21 +376,33 @@ fn isolation() -> Finding {
     )
 }
 
-fn frequency() -> Finding {
-    let policies: Vec<_> = fs::read_dir("/sys/devices/system/cpu/cpufreq").into_iter().flatten().flatten().collect();
-    let mut governors: Vec<String> =
-        policies.iter().filter_map(|p| control::read(&p.path().join("scaling_governor")).ok()).collect();
-    let count = governors.len();
-    governors.sort_unstable();
-    governors.dedup();
-    if count == 0 {
+fn frequency(root: &Root) -> Finding {
+    let Ok(domains) = power::domains(root) else {
         return Finding { name: "frequency", status: Status::Weak, found: "no cpufreq driver".into(), fix: None };
-    }
-    let found = format!("{count} policies, governor {}", governors.join(", "));
-    if governors.iter().all(|g| g == "performance") {
+    };
+    let names = |name: fn(&Domain) -> &str| {
+        let mut names: Vec<&str> = domains.iter().map(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    };
+    let (drivers, governors) = (names(|domain| &domain.driver), names(|domain| &domain.governor));
+    let by_limits = domains.iter().any(|domain| domain.method == Method::Limits);
+    let method = if by_limits { "limits" } else { "the governor userspace" };
+    let found =
+        format!("{} domains, driver {drivers}, governor {governors}; power policies by {method}", domains.len());
+    if governors == "performance" {
         ok("frequency", found)
     } else {
-        weak("frequency", found, "cpupower frequency-set -g performance")
+        weak("frequency", found, "cpupower frequency-set -g performance # or a power policy")
+    }
+}
+
+fn temperatures(root: &Root) -> Finding {
+    let names: Vec<String> = power::zones(root).into_iter().map(|zone| zone.name).collect();
+    match names.is_empty() {
+        true => Finding { name: "temperatures", status: Status::Weak, found: "no sensor".into(), fix: None },
+        false => ok("temperatures", names.join(", ")),
     }
 }
 
@@ -475,6 +489,20 @@ mod tests {
             assert_eq!(read.status, status, "{read:?}");
             assert_eq!(read.found.contains("50ms of every 1s"), status == Status::Weak, "{read:?}");
         }
+    }
+
+    #[test]
+    fn frequencies_are_found_with_their_driver() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = takt_testing::sysfs::Machine::amd_pstate(dir.path());
+        let root = Root::imitation(machine.directory());
+        let found = frequency(&root);
+        let text = "2 domains, driver amd-pstate-epp, governor powersave; power policies by limits";
+        assert_eq!((found.status, found.found.as_str()), (Status::Weak, text));
+        assert_eq!(temperatures(&root).found, "x86_pkg_temp, coretemp:Package id 0");
+        let bare = tempfile::tempdir().unwrap();
+        let root = Root::imitation(bare.path());
+        assert_eq!([frequency(&root), temperatures(&root)].map(|f| f.found), ["no cpufreq driver", "no sensor"]);
     }
 
     #[test]

@@ -38,6 +38,33 @@ pub fn directory() -> PathBuf {
     session.map_or_else(|| SYSTEM.into(), |session| session.join("takt"))
 }
 
+/// The directories of files that outlive a run, the best one first: that of the system is there for each session of this user.
+pub(crate) fn directories() -> Vec<PathBuf> {
+    let mut directories = vec![PathBuf::from(SYSTEM), directory()];
+    directories.dedup();
+    directories
+}
+
+/// Makes a directory that only this user may enter, unless it is there.
+///
+/// # Errors
+/// It cannot be made, belongs to another user, or others may enter it.
+pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(io::Error::new(e.kind(), format!("cannot make `{}`: {e}", directory.display())));
+        }
+        _ => {}
+    }
+    let known = fs::symlink_metadata(directory)?;
+    let own = rustix::process::geteuid().as_raw();
+    if !known.is_dir() || known.uid() != own || known.mode() & 0o077 != 0 {
+        let why = format!("`{}` is no directory that only this user may enter", directory.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
+}
+
 /// The sockets in a directory, with their runs. Nothing else there counts.
 fn sockets_in(directory: &Path) -> Vec<(RunId, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -70,18 +97,7 @@ impl ControlSocket {
     }
 
     fn bind_in(directory: &Path, run: &RunId) -> io::Result<ControlSocket> {
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(io::Error::new(e.kind(), format!("cannot make `{}`: {e}", directory.display())));
-            }
-            _ => {}
-        }
-        let known = fs::symlink_metadata(directory)?;
-        let own = rustix::process::geteuid().as_raw();
-        if !known.is_dir() || known.uid() != own || known.mode() & 0o077 != 0 {
-            let why = format!("`{}` is no directory that only this user may enter", directory.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
+        make_private(directory)?;
         let path = directory.join(format!("{run}{SUFFIX}"));
         // A run of this name that is not this one is dead.
         let _ = fs::remove_file(&path);

@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, Stdio};
+use takt_core::time::Span;
 
 /// Name of the hidden subcommand: `takt __start RUN`, which has to call [`serve`].
 pub const SUBCOMMAND: &str = "__start";
@@ -51,6 +52,11 @@ impl Starter {
         let process = command.process_group(0).spawn()?;
         let alive = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
         Ok(Starter { socket, alive, process })
+    }
+
+    /// CPU time that the process has used; `None` if it has ended.
+    pub(crate) fn cpu_time(&self) -> Option<Span> {
+        sys::process_cpu_time(self.process.id() as i32).map(Span::from_ns)
     }
 
     /// Starts a child of this process, in the v2 group `cgroup` if given. `None` if the starter cannot: then nothing was started.

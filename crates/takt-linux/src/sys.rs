@@ -262,6 +262,16 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
 }
 
+/// Page faults of the calling thread, of both kinds.
+pub(crate) fn page_faults() -> Option<u64> {
+    // SAFETY: an all-zero structure is a valid value, and the kernel fills in a live one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(libc::RUSAGE_THREAD, &mut usage) == 0).then_some(usage)
+    };
+    usage.map(|usage| (usage.ru_minflt as u64).saturating_add(usage.ru_majflt as u64))
+}
+
 /// Sends a signal to a thread of a process; 0 is none, and only asks whether there is such a thread. The number of a thread that has ended may be
 /// one of another process, which `ESRCH` then says.
 pub(crate) fn signal_thread(process: i32, thread: i32, signal: c_int) -> io::Result<()> {
@@ -532,7 +542,11 @@ impl Counter {
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let at = unsafe { libc::mmap(ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, fd, 0) };
         match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
-            Some(at) => Ok(Ring { fd: self.0, at: at.cast(), page }),
+            Some(at) => {
+                let ring = Ring { fd: self.0, at: at.cast(), page };
+                ring.touch();
+                Ok(ring)
+            }
             None => Err(io::Error::last_os_error()),
         }
     }
@@ -549,12 +563,23 @@ pub(crate) struct Ring {
 // SAFETY: the memory belongs to no thread. Reading takes `&mut self`.
 unsafe impl Send for Ring {}
 
+/// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
 impl Ring {
+    /// Has the kernel enter both pages into the table of this process, which it does at the first access, also of locked memory. Otherwise the thread
+    /// that takes the first sample would have these page faults.
+    fn touch(&self) {
+        // SAFETY: an aligned word of each page of a mapping that lives as long as `self`. Nothing has been read yet, so the position is zero.
+        unsafe {
+            AtomicU64::from_ptr(self.at.as_ptr().add(TAIL).cast()).store(0, Ordering::Relaxed);
+            self.at.as_ptr().add(self.page).read_volatile();
+        }
+    }
+
     /// Takes the next sample, and says how many of its words were put into `into`.
     pub(crate) fn take<const N: usize>(&mut self, into: &mut [u64; N]) -> Option<usize> {
-        // Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
-        const HEAD: usize = 1024;
-        const TAIL: usize = 1032;
         const SAMPLE: u64 = 9;
         // SAFETY: both are aligned words of a mapping that lives as long as `self`. The kernel writes the first and reads the second,
         // each with one access.

@@ -9,9 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
 use takt_linux::leftovers::{self, OnCrash};
 use takt_linux::rt::{self, Class};
-use takt_linux::{Choice, Layout, Mechanism, RunId, SpawnSpec, watcher};
+use takt_linux::{Choice, Layout, Mechanism, RunId, SpawnSpec, power, watcher};
+use takt_testing::sysfs::Machine;
 use takt_testing::{Capability, skip};
 
 const MECHANISMS: [(&str, Choice, Capability); 3] = [
@@ -28,8 +30,12 @@ fn main() {
             watcher::watch(pid.parse().unwrap(), &run.parse().unwrap(), mode.parse().unwrap())
         }
         ["__run", mechanism, mode, program] => drive(mechanism, mode, program),
+        ["__power", mode, dir] => drive_power(mode, Path::new(dir)),
         _ => {}
     }
+    power_is_restored_by_the_watcher();
+    power_is_restored_later();
+    println!("power: ok");
     for (name, choice, capability) in MECHANISMS {
         if let Err(e) = Mechanism::open(choice, &RunId::new().unwrap()) {
             skip(capability, &format!("{name}: {e}; {}", e.fix));
@@ -75,6 +81,81 @@ fn drive(mechanism: &str, mode: &str, program: &str) -> ! {
     std::io::stdin().read_line(&mut String::new()).unwrap();
     mechanism.destroy().unwrap();
     std::process::exit(0);
+}
+
+/// A driver that sets the frequencies of an imitated machine.
+fn drive_power(mode: &str, dir: &Path) -> ! {
+    let run = RunId::new().unwrap();
+    if let Ok(on_crash) = mode.parse() {
+        watcher::spawn_watcher(&run, on_crash).unwrap();
+    }
+    let root = power::Root::imitation(dir);
+    let domains = power::domains(&root).unwrap();
+    let settings = power::Settings {
+        root,
+        domains,
+        latencies: vec![0, 1],
+        zones: Vec::new(),
+        period: Duration::from_millis(100),
+        workload: "crash".into(),
+    };
+    let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let (power, _samples) = power::Power::open(&run, settings, None, &CpuSet::EMPTY, wake).unwrap();
+    let requests = power.requests();
+    requests.frequency(0, 1_200_000);
+    requests.frequency(1, 800_000);
+    requests.latency(1, Some(0));
+    requests.post();
+    println!("{run}");
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    std::process::exit(1);
+}
+
+/// Starts such a driver, and returns once its requests are written.
+fn power_driver(mode: &str, machine: &Machine) -> (Child, RunId) {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["__power", mode]).arg(machine.directory()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let run = line.trim().parse().expect("the driver is ready");
+    eventually("its requests are written", || {
+        let set = [0, 1].map(|domain| machine.policy_file(domain, "scaling_cur_freq"));
+        let latency = machine.get("sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us");
+        set == ["1200000", "800000"] && latency == "n/a"
+    });
+    (child, run)
+}
+
+fn power_is_restored_by_the_watcher() {
+    let scratch = Scratch::new("power");
+    let machine = Machine::acpi_cpufreq(&scratch.0);
+    let before = machine.settings();
+    let (mut child, run) = power_driver("kill", &machine);
+    assert_ne!(machine.settings(), before);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("all is restored", || machine.settings() == before);
+    eventually("nothing is left", || !leftovers::find().unwrap().contains_key(&run));
+}
+
+fn power_is_restored_later() {
+    let scratch = Scratch::new("power");
+    let machine = Machine::acpi_cpufreq(&scratch.0);
+    let before = machine.settings();
+    let (mut child, run) = power_driver("nobody-watches", &machine);
+    assert!(leftovers::clean_run(&run, OnCrash::Kill).is_err(), "it lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_ne!(machine.settings(), before);
+    let found = leftovers::find().unwrap();
+    assert_eq!(found[&run].power.len(), 1, "{found:?}");
+    let cleaned = leftovers::clean_run(&run, OnCrash::Kill).unwrap();
+    // Two governors and a latency; the limits were open.
+    assert_eq!(cleaned.settings, 3);
+    assert_eq!(machine.settings(), before);
+    assert!(!leftovers::find().unwrap().contains_key(&run));
 }
 
 /// A driver under test. Everything that it started is killed on drop, also when the test fails.

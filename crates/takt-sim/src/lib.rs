@@ -63,9 +63,16 @@
 //! call in one step does not reach into a later one, so that two steps a nanosecond apart do not block each other.
 //! Runs, interrupts and blocked entries are counted whether they cost anything or not ([`Report`]).
 //!
+//! # What it draws
+//! With a power model ([`Scenario::machine`]) jobs progress at the speeds of the present frequencies, which are the highest ones until
+//! the power policy requests others. A CPU that a job holds draws its busy power, any other one its idle power. Requests take effect at
+//! once. Samples of all thermal zones are inputs of the engine, the first ones at time zero, so that the power policy learns of
+//! temperatures as in a real run.
+//!
 //! Stolen time is the beginning of each period on every CPU, the first one at time zero. Whoever holds a CPU then makes no
 //! progress, and the engine does not learn of it.
 
+mod board;
 mod entries;
 mod freeze;
 mod machine;
@@ -74,7 +81,7 @@ mod steal;
 mod virtual_time;
 
 pub use freeze::{MAX_FROZEN_JOBS, Unfrozen, freeze};
-pub use report::{CpuTime, Report, TaskTime};
+pub use report::{CpuTime, DomainEnergy, PowerReport, Report, TaskTime, ZoneTemperatures};
 pub use virtual_time::{Simulation, Step, replay, simulate};
 
 #[cfg(doc)]

@@ -4,6 +4,7 @@
 //! was charged is paid once and in full: a job that is preempted meanwhile pays the rest when it goes on. Only the end of the
 //! job cancels it.
 
+use crate::board::Board;
 use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
@@ -143,6 +144,8 @@ pub(crate) struct Machine {
     last: Vec<Option<TaskId>>,
     /// Kept only for several CPUs or when something costs something: on one CPU each step is a run of its scheduler.
     entries: Option<Entries>,
+    /// Frequencies, power and temperatures, where the scenario has them.
+    board: Option<Box<Board>>,
     /// Scratch: what entries into the scheduler cost.
     bills: Vec<Entry>,
     /// Scratch: who acts now.
@@ -178,7 +181,8 @@ impl Machine {
             first: Time::MAX,
             first_changed: false,
             others: Time::MAX,
-            smooth: !charges && progress.is_steady() && speeds.is_empty(),
+            smooth: !charges && progress.is_steady() && speeds.is_empty() && scenario.machine.is_none(),
+            board: scenario.machine.as_ref().map(|(platform, model)| Box::new(Board::new(engine, platform, model))),
             speeds,
             progress,
             costs: scenario.costs,
@@ -196,6 +200,7 @@ impl Machine {
                 charged: Costs::default(),
                 cpus: vec![CpuTime::default(); m],
                 tasks: vec![TaskTime::default(); n],
+                power: None,
             },
         };
         machine.regroup(engine);
@@ -316,6 +321,9 @@ impl Machine {
 
     /// Wake-ups, changes and events.
     fn others(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        if let Some(board) = &mut self.board {
+            board.inputs(now, inputs);
+        }
         while self.sleepers.last().is_some_and(|(at, _)| *at <= now) {
             let (_, task) = self.sleepers.pop().expect("it was looked at");
             self.awake(task, engine, inputs);
@@ -340,7 +348,8 @@ impl Machine {
         let sleeper = self.sleepers.last().map_or(Time::MAX, |(at, _)| *at);
         let change = self.changes.get(self.next_change).map_or(Time::MAX, |(at, _)| *at);
         let event = self.events.peek().map_or(Time::MAX, |Reverse((at, _))| *at);
-        self.others = sleeper.min(change).min(event);
+        let board = self.board.as_ref().map_or(Time::MAX, |board| board.next());
+        self.others = sleeper.min(change).min(event).min(board);
     }
 
     /// What the engine is told at the very end of a run: only who completes still counts.
@@ -471,6 +480,9 @@ impl Machine {
                     self.restart(task, to, work, now, engine);
                     self.entered(|entries| entries.shift(from, to));
                 }
+                Command::Frequency { domain, khz } => self.set_frequency(domain, khz, now, engine),
+                // No idle state has a latency here.
+                Command::IdleLatency { .. } => {}
             }
         }
         if let Some(entries) = &mut self.entries {
@@ -480,6 +492,24 @@ impl Machine {
         if self.charges {
             self.note_preempted(commands, engine);
             self.charge_entries(now, engine);
+        }
+    }
+
+    /// A domain has another frequency from now on; the engine has its speed already.
+    #[cold]
+    fn set_frequency(&mut self, domain: u16, khz: u32, now: Time, engine: &Engine) {
+        let running = |slot: &Slot| slot.task;
+        let tasks: Vec<TaskId> = self.slots.iter().filter_map(running).collect();
+        for &task in &tasks {
+            self.account(task, now);
+        }
+        if let Some(board) = &mut self.board {
+            board.set(domain, khz, now);
+        }
+        self.speeds.clear();
+        self.speeds.extend((0..self.slots.len()).map(|place| engine.speed(Place(place as u16))));
+        for &task in &tasks {
+            self.arm(task, now);
         }
     }
 
@@ -510,6 +540,9 @@ impl Machine {
         }
         let body = &mut self.bodies[task.index()];
         (body.since, body.place) = (now, place);
+        if let Some(board) = &mut self.board {
+            board.occupy(&self.place_cpus[place.index()], true, now);
+        }
         let body = &self.bodies[task.index()];
         self.set_slot(place, Slot { at: self.acts(body, now), task: Some(task) });
     }
@@ -584,6 +617,9 @@ impl Machine {
     fn stop(&mut self, task: TaskId, now: Time) {
         self.account(task, now);
         let place = self.bodies[task.index()].place;
+        if let Some(board) = &mut self.board {
+            board.occupy(&self.place_cpus[place.index()], false, now);
+        }
         // Somebody else may have moved here already.
         if self.slots[place.index()].task == Some(task) {
             self.set_slot(place, EMPTY);
@@ -614,6 +650,9 @@ impl Machine {
         let worked = progress - paid;
         body.advance(now, worked, speed);
         let place = body.place.index();
+        if let Some(board) = &mut self.board {
+            board.held(task, &self.place_cpus[place], held);
+        }
         let spent = CpuTime { worked, overhead: paid, stolen: held - progress, idle: Span::ZERO };
         match self.report.cpus.get_mut(place) {
             Some(cpu) => cpu.add(spent),
@@ -746,6 +785,7 @@ impl Machine {
         let report = &mut self.report;
         (report.scheduler_runs, report.interrupts, report.blocked_entries) =
             self.entries.as_ref().map_or((report.steps, 0, 0), |e| (e.runs, e.interrupts, e.blocked));
+        self.report.power = self.board.take().map(|board| board.report(end));
         for (time, body) in self.report.tasks.iter_mut().zip(&self.bodies) {
             *time += body.time;
         }

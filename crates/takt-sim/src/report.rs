@@ -21,6 +21,51 @@ pub struct Report {
     pub cpus: Vec<CpuTime>,
     /// By task.
     pub tasks: Vec<TaskTime>,
+    /// What the machine drew, where the scenario has a power model.
+    pub power: Option<PowerReport>,
+}
+
+/// Energy and temperatures of a simulated machine. Attojoules are 10^-18 J.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PowerReport {
+    /// By frequency domain.
+    pub domains: Vec<DomainEnergy>,
+    /// Energy outside the CPUs that is drawn at any time.
+    pub base_aj: u128,
+    /// Energy outside the CPUs while some CPU ran something.
+    pub outside_aj: u128,
+    /// By task: the energy of the CPUs that it held, while it held them.
+    pub tasks_aj: Vec<u128>,
+    /// By thermal zone.
+    pub zones: Vec<ZoneTemperatures>,
+}
+
+impl PowerReport {
+    /// The energy of all CPUs, idle ones included, and of what is outside them.
+    #[must_use]
+    pub fn total_aj(&self) -> u128 {
+        self.domains.iter().map(|domain| domain.energy_aj).sum::<u128>() + self.base_aj + self.outside_aj
+    }
+}
+
+/// What a frequency domain drew.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DomainEnergy {
+    /// Energy of its CPUs, busy and idle.
+    pub energy_aj: u128,
+    /// By frequency: for how long the domain had it.
+    pub times: Vec<Span>,
+}
+
+/// Temperatures of a thermal zone in thousandths of a degree Celsius.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneTemperatures {
+    /// At the start.
+    pub first: i32,
+    /// At the end.
+    pub last: i32,
+    /// The highest one.
+    pub highest: i32,
 }
 
 /// What a CPU did.

@@ -30,6 +30,10 @@ pub enum Capability {
     Tracepoints,
     /// Tracing of one's own processes, which some containers forbid.
     Ptrace,
+    /// Filters of system calls that report to another thread.
+    CallFilters,
+    /// Memory that stays in RAM, as much as is wanted.
+    LockedMemory,
     /// The time that processes wait for a CPU, in `/proc/PID/schedstat`.
     WaitingTime,
     /// `/dev/full`.
@@ -46,19 +50,24 @@ pub enum Capability {
     WasmTarget,
     /// Other users: root, and `setpriv` to become them.
     Users,
+    /// File systems of one's own: root, and `unshare`.
+    Mounts,
+    /// `dpkg-deb`.
+    Dpkg,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
     Calm,
 }
 
 /// Bits of `CapEff` (`capabilities(7)`).
 const SETUID: u32 = 7;
+const IPC_LOCK: u32 = 14;
 const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 17] = [
+    pub const ALL: [Capability; 21] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -67,6 +76,8 @@ impl Capability {
         Capability::Tracefs,
         Capability::Tracepoints,
         Capability::Ptrace,
+        Capability::CallFilters,
+        Capability::LockedMemory,
         Capability::WaitingTime,
         Capability::DevFull,
         Capability::Compiler,
@@ -75,6 +86,8 @@ impl Capability {
         Capability::Python,
         Capability::WasmTarget,
         Capability::Users,
+        Capability::Mounts,
+        Capability::Dpkg,
         Capability::Calm,
     ];
 
@@ -90,6 +103,8 @@ impl Capability {
             Capability::Tracefs => "tracefs",
             Capability::Tracepoints => "tracepoints",
             Capability::Ptrace => "ptrace",
+            Capability::CallFilters => "call-filters",
+            Capability::LockedMemory => "locked-memory",
             Capability::WaitingTime => "waiting-time",
             Capability::DevFull => "dev-full",
             Capability::Compiler => "c-compiler",
@@ -98,6 +113,8 @@ impl Capability {
             Capability::Python => "python3",
             Capability::WasmTarget => "wasm-target",
             Capability::Users => "users",
+            Capability::Mounts => "mounts",
+            Capability::Dpkg => "dpkg-deb",
             Capability::Calm => "calm",
         }
     }
@@ -128,6 +145,10 @@ impl Capability {
                 Capability::Tracefs.is_present() && fs::metadata("/proc/sys/kernel/perf_event_paranoid").is_ok()
             }
             Capability::Ptrace => may(SYS_PTRACE),
+            Capability::CallFilters => {
+                read("/proc/sys/kernel/seccomp/actions_avail").split_whitespace().any(|action| action == "user_notif")
+            }
+            Capability::LockedMemory => may(IPC_LOCK),
             Capability::WaitingTime => !read("/proc/self/schedstat").is_empty(),
             Capability::DevFull => fs::metadata("/dev/full").is_ok(),
             Capability::Compiler => has_program("cc"),
@@ -136,6 +157,8 @@ impl Capability {
             Capability::Python => has_program("python3"),
             Capability::WasmTarget => has_target("wasm32-unknown-unknown"),
             Capability::Users => may(SETUID) && has_program("setpriv"),
+            Capability::Mounts => may(SYS_ADMIN) && has_program("unshare"),
+            Capability::Dpkg => has_program("dpkg-deb"),
             Capability::Calm => false,
         }
     }

@@ -1,10 +1,12 @@
-//! Shared parts of Takt's tests: the property runner ([`for_all`]), and the capabilities of machines ([`Capability`]).
+//! Shared parts of Takt's tests: the property runner ([`for_all`]), the capabilities of machines ([`Capability`]), and
+//! imitated machines ([`sysfs`]).
 //!
 //! Every run draws from a fresh seed. `TAKT_SEED` chooses the seed and `TAKT_CASES` the number of cases; a failure prints both, with the command
 //! that repeats it. The seed of a failing case is kept in a file beside the test (`NAME.proptest-regressions`), which belongs in the repository:
 //! later runs begin with that case.
 
 mod capability;
+pub mod sysfs;
 
 pub use capability::{Capability, SKIPPED, append, skip};
 use proptest::strategy::Strategy;

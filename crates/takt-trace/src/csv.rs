@@ -3,7 +3,9 @@
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
 //! the whole system), that of a window table that takes over, that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
 //! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), or the records dropped (in the
-//! `end` row). `next_ns` is the next burst, or the correction
+//! `end` row). A frequency has its domain as `window` and kilohertz as `number`, a temperature its zone as `window` and
+//! thousandths of a degree as `amount_ns`, a limit of an idle latency microseconds as `number`, and a skipped start its partition as
+//! `number`. `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
@@ -96,6 +98,14 @@ impl Writer for Csv {
                 (detail, amount, number) = (name, Some(span), Some(granted.into()));
             }
             RecordKind::Behind { abandoned, .. } => number = Some(abandoned),
+            RecordKind::Frequency { domain, khz } => (window, number) = (Some(domain.into()), Some(khz.into())),
+            RecordKind::IdleLatency { place: p, limit_us } => (place, number) = (Some(p), limit_us.map(u64::from)),
+            RecordKind::Temperature { zone, millidegrees } => {
+                (window, amount) = (Some(zone.into()), millidegrees.map(|value| Span::from_ns(value.into())));
+            }
+            RecordKind::StartSkipped { partition, window: w } => {
+                (window, number) = (Some(w), Some(partition.0.into()));
+            }
             RecordKind::Block { .. }
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }

@@ -116,6 +116,27 @@ impl Writer for JsonLines {
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
             RecordKind::Behind { abandoned, .. } => self.number(",\"abandoned\":", abandoned),
+            RecordKind::Frequency { domain, khz } => {
+                self.number(",\"domain\":", domain);
+                self.number(",\"khz\":", khz);
+            }
+            RecordKind::IdleLatency { place, limit_us } => {
+                self.out.text(",\"cpus\":");
+                self.out.text(&self.places[place.index()]);
+                if let Some(limit) = limit_us {
+                    self.number(",\"limit_us\":", limit);
+                }
+            }
+            RecordKind::Temperature { zone, millidegrees } => {
+                self.number(",\"zone\":", zone);
+                if let Some(value) = millidegrees {
+                    self.number(",\"millidegrees\":", value);
+                }
+            }
+            RecordKind::StartSkipped { partition, window } => {
+                self.number(",\"window\":", window);
+                self.number(",\"partition\":", partition.0);
+            }
             RecordKind::Block { .. }
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }
@@ -178,6 +199,10 @@ pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u
         RecordKind::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
         RecordKind::Lost { task } => ("lost", Some(task.index()), None),
         RecordKind::Exit { task, .. } => ("exit", Some(task.index()), None),
+        RecordKind::Frequency { .. } => ("frequency", None, None),
+        RecordKind::IdleLatency { .. } => ("idle_latency", None, None),
+        RecordKind::Temperature { .. } => ("temperature", None, None),
+        RecordKind::StartSkipped { .. } => ("start_skipped", None, None),
     }
 }
 

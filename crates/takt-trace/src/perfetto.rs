@@ -7,6 +7,7 @@
 //!   to wait for its predecessor, from its first start) to its end, slices inside it while it runs, and instants.
 //! * The handler of an aborted job is a slice of its own after the job's, with the job's number.
 //! * A `windows` track.
+//! * Counter tracks of frequency domains and thermal zones, where a power policy manages them.
 //! * Counter tracks of regulators: the duration and set point of each CPU's rounds, and of each task's bursts.
 //!
 //! Timestamps are those of carrying out, in order. Field numbers are those of Perfetto's `trace_packet.proto`,
@@ -17,7 +18,7 @@ mod wire;
 use crate::out::Out;
 use crate::timeline::{Asked, Policies, Switch};
 use crate::{Change, Footer, Header, Stamped, TaskLabel, Writer, names};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::Completion;
@@ -57,6 +58,14 @@ struct TaskState {
     signals: bool,
 }
 
+/// The kinds of counters about power.
+#[derive(Clone, Copy)]
+enum PowerCounter {
+    Frequency,
+    Temperature,
+    IdleLatency,
+}
+
 pub(crate) struct Perfetto {
     out: Out,
     tasks: Vec<TaskState>,
@@ -70,6 +79,10 @@ pub(crate) struct Perfetto {
     windows: u64,
     window_open: bool,
     policies: Policies,
+    /// Titles of the counters of frequency domains and of thermal zones, and the partitions.
+    titles: Header,
+    /// The tracks of these counters that have been declared.
+    counters: HashSet<u64>,
     last: u64,
 }
 
@@ -110,6 +123,13 @@ impl Perfetto {
             windows: header.window_lengths.len() as u64,
             window_open: false,
             policies: Policies::of(header),
+            titles: Header {
+                frequency_domains: header.frequency_domains.clone(),
+                zones: header.zones.clone(),
+                partitions: header.partitions.clone(),
+                ..Header::default()
+            },
+            counters: HashSet::new(),
             last: 0,
         };
         p.preamble(header);
@@ -163,6 +183,10 @@ impl Perfetto {
     }
     fn round_track(&self, place: Place) -> u64 {
         self.burst_track(self.tasks.len()) + 2 * u64::from(place.0)
+    }
+    /// Tracks of frequency domains, thermal zones and idle latencies lie above those.
+    fn power_track(&self, kind: PowerCounter, index: u16) -> u64 {
+        self.round_track(Place(u16::MAX)) + 2 + ((kind as u64) << 16) + u64::from(index)
     }
     /// Thread numbers lie above the processes', because a process's number is also that of its first thread.
     fn tid(&self, task: usize, lane: u64) -> u64 {
@@ -257,7 +281,12 @@ impl Perfetto {
 
     /// An instant about the whole trace, with its notes.
     fn tell<'n>(&mut self, title: &str, notes: impl Iterator<Item = (&'n str, &'n str)>) {
-        let (packet, event) = self.open_event(INSTANT, self.about_track());
+        self.tell_on(self.about_track(), title, notes);
+    }
+
+    /// An instant on a track, with its notes.
+    fn tell_on<'n>(&mut self, track: u64, title: &str, notes: impl Iterator<Item = (&'n str, &'n str)>) {
+        let (packet, event) = self.open_event(INSTANT, track);
         let b = &mut self.out.buffer;
         b.bytes(23, title.as_bytes());
         for (name, value) in notes {
@@ -332,6 +361,35 @@ impl Perfetto {
             b.close(event);
             b.close(packet);
         }
+    }
+
+    /// A value of a frequency domain, a thermal zone or the idle latency of a CPU.
+    fn power(&mut self, kind: PowerCounter, index: u16, value: i64) {
+        let track = self.power_track(kind, index);
+        if self.counters.insert(track) {
+            let (name, unit) = match kind {
+                PowerCounter::Frequency => (format!("{} frequency", self.titles.frequency_domain(index)), "kHz"),
+                PowerCounter::Temperature => (format!("{} temperature", self.titles.zone(index)), "m°C"),
+                PowerCounter::IdleLatency => {
+                    let cpus = &self.rounds[usize::from(index)].0;
+                    (format!("{cpus} idle latency limit, -1 for none"), "us")
+                }
+            };
+            let (packet, description) = self.open_track(track);
+            let b = &mut self.out.buffer;
+            b.bytes(2, name.as_bytes());
+            let counter = b.open(8);
+            b.bytes(6, unit.as_bytes());
+            b.close(counter);
+            b.close(description);
+            b.close(packet);
+        }
+        let (packet, event) = self.open_event(COUNTER, track);
+        let b = &mut self.out.buffer;
+        // Protobuf writes a negative int64 as its two's complement.
+        b.number(30, value as u64);
+        b.close(event);
+        b.close(packet);
     }
 
     fn round(&mut self, place: Place, measured: Span, set_point: Span) {
@@ -616,6 +674,22 @@ impl Writer for Perfetto {
             }
             RecordKind::Call { task, job, call, granted } => {
                 self.asked(&Asked { at: r.applied, task, job, call, granted });
+            }
+            RecordKind::Frequency { domain, khz } => self.power(PowerCounter::Frequency, domain, khz.into()),
+            RecordKind::Temperature { zone, millidegrees } => {
+                // A sample without a value leaves the curve as it is.
+                if let Some(value) = millidegrees {
+                    self.power(PowerCounter::Temperature, zone, value.into());
+                }
+            }
+            RecordKind::IdleLatency { place, limit_us } => {
+                self.power(PowerCounter::IdleLatency, place.0, limit_us.map_or(-1, i64::from));
+            }
+            RecordKind::StartSkipped { partition, window } => {
+                let title = format!("{} skipped: too hot", self.titles.partition(partition));
+                let window = window.to_string();
+                let track = self.windows_track();
+                self.tell_on(track, &title, std::iter::once(("window", window.as_str())));
             }
             RecordKind::Exit { task, failed } => {
                 let how = failed.then_some((key::OUTCOME, Note::Word(crate::names::FAILED)));

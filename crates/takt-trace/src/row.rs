@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Call, ResourceId, TaskId};
+use takt_core::model::{Call, PartitionId, ResourceId, TaskId};
 use takt_core::record::{Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -28,9 +28,9 @@ pub(crate) struct Row<'a> {
     pub(crate) detail: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(crate) deadline: Option<i64>,
-    #[serde(default, alias = "consumed", alias = "value")]
+    #[serde(default, alias = "consumed", alias = "value", alias = "millidegrees")]
     pub(crate) amount: Option<i64>,
-    #[serde(default, alias = "domain", alias = "uid")]
+    #[serde(default, alias = "domain", alias = "uid", alias = "zone")]
     pub(crate) window: Option<u32>,
     #[serde(
         default,
@@ -41,7 +41,10 @@ pub(crate) struct Row<'a> {
         alias = "to",
         alias = "setting",
         alias = "pid",
-        alias = "abandoned"
+        alias = "abandoned",
+        alias = "khz",
+        alias = "limit_us",
+        alias = "partition"
     )]
     pub(crate) number: Option<u64>,
     #[serde(default)]
@@ -212,6 +215,33 @@ impl Rows {
             "late_signal" => RecordKind::LateSignal { task: task()?, job: job()? },
             "behind" => RecordKind::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
             "lost" => RecordKind::Lost { task: task()? },
+            "frequency" => {
+                let (domain, khz) = (need(row.window, "domain", row)?, number("khz")?);
+                RecordKind::Frequency {
+                    domain: u16::try_from(domain).map_err(|_| format!("there is no frequency domain {domain}"))?,
+                    khz: u32::try_from(khz).map_err(|_| format!("{khz} kHz is no frequency"))?,
+                }
+            }
+            "idle_latency" => {
+                let limit = row.number.map(u32::try_from).transpose();
+                RecordKind::IdleLatency {
+                    place: self.place(need(row.cpus.as_deref(), "cpus", row)?)?,
+                    limit_us: limit.map_err(|_| "the limit of the latency is too large".to_owned())?,
+                }
+            }
+            "temperature" => {
+                let zone = need(row.window, "zone", row)?;
+                let millidegrees = row.amount.map(i32::try_from).transpose();
+                RecordKind::Temperature {
+                    zone: u16::try_from(zone).map_err(|_| format!("there is no zone {zone}"))?,
+                    millidegrees: millidegrees.map_err(|_| "the value is no temperature".to_owned())?,
+                }
+            }
+            "start_skipped" => {
+                let partition = number("partition")?;
+                let partition = u32::try_from(partition).map_err(|_| format!("there is no partition {partition}"))?;
+                RecordKind::StartSkipped { partition: PartitionId(partition), window: need(row.window, "window", row)? }
+            }
             "exit" => RecordKind::Exit {
                 task: task()?,
                 failed: row.failed || row.detail.as_deref() == Some(crate::names::FAILED),
@@ -250,6 +280,12 @@ struct HeaderJson {
     domains: Vec<DomainJson>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     alternatives: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    frequency_domains: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    zones: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    partitions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,6 +338,9 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         resources: h.resources.clone(),
         domains: h.domains.iter().map(|d| DomainJson { name: d.name.clone(), policy: d.policy.clone() }).collect(),
         alternatives: h.alternatives.clone(),
+        frequency_domains: h.frequency_domains.clone(),
+        zones: h.zones.clone(),
+        partitions: h.partitions.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
@@ -340,6 +379,9 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         resources: h.resources,
         domains: h.domains.into_iter().map(|d| DomainLabel { name: d.name, policy: d.policy }).collect(),
         alternatives: h.alternatives,
+        frequency_domains: h.frequency_domains,
+        zones: h.zones,
+        partitions: h.partitions,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
         duration: h.duration_ns.map(Span::from_ns),
         start_unix_ns: h.start_unix_ns,

@@ -22,8 +22,27 @@ pub struct Summary {
     pub windows_lost: u64,
     /// Requests that closed a cycle of jobs that wait for each other.
     pub deadlocks: u64,
+    /// Frequencies that the power policy requested.
+    pub frequencies: u64,
+    /// Best-effort partitions that did not start in their window, since the power policy forbade it.
+    pub skipped_starts: u64,
+    /// By thermal zone its samples; empty without any.
+    pub zones: Vec<ZoneSummary>,
     /// The end of the trace, up to which jobs are judged.
     pub end: Time,
+}
+
+/// The samples of a thermal zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneSummary {
+    /// How many there were.
+    pub samples: u64,
+    /// Those without a valid value.
+    pub bad: u64,
+    /// The last valid value in thousandths of a degree Celsius.
+    pub last: Option<i32>,
+    /// The highest one.
+    pub highest: Option<i32>,
 }
 
 /// Counts of one task.
@@ -86,6 +105,19 @@ pub fn summarize(trace: &Trace) -> Summary {
                 last_run[task.index()] = None;
             }
             RecordKind::Deadlock { .. } => summary.deadlocks += 1,
+            RecordKind::Frequency { .. } => summary.frequencies += 1,
+            RecordKind::StartSkipped { .. } => summary.skipped_starts += 1,
+            RecordKind::Temperature { zone, millidegrees } => {
+                let zone = usize::from(zone);
+                if summary.zones.len() <= zone {
+                    summary.zones.resize(zone + 1, ZoneSummary::default());
+                }
+                let zone = &mut summary.zones[zone];
+                zone.samples += 1;
+                zone.bad += u64::from(millidegrees.is_none());
+                zone.last = millidegrees.or(zone.last);
+                zone.highest = zone.highest.max(millidegrees);
+            }
             _ => {}
         }
     }

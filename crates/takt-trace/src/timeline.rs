@@ -1,9 +1,20 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
 use crate::{Header, Trace, names};
-use takt_core::model::{Call, Completion, PolicySpec, ResourceId, TaskId};
+use takt_core::model::{Call, Completion, PartitionId, PolicySpec, ResourceId, TaskId};
 use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::Time;
+
+/// A value of a frequency domain or a thermal zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was recorded.
+    pub at: Time,
+    /// Index of the domain or zone.
+    pub of: u16,
+    /// The value.
+    pub value: i64,
+}
 
 /// A job on its CPUs without a break. Times are those of carrying out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +245,12 @@ pub struct Timeline {
     pub switches: Vec<Switch>,
     /// In their order.
     pub calls: Vec<Asked>,
+    /// Frequencies in kilohertz, by domain, as they were requested.
+    pub frequencies: Vec<Sample>,
+    /// Valid temperatures in thousandths of a degree Celsius, by zone.
+    pub temperatures: Vec<Sample>,
+    /// Best-effort partitions that did not start in their window, since the power policy forbade it.
+    pub skipped: Vec<(Time, PartitionId)>,
     /// The end of the trace.
     pub end: Time,
 }
@@ -341,7 +358,16 @@ impl Timeline {
                 | RecordKind::LateSignal { .. }
                 | RecordKind::Lost { .. }
                 | RecordKind::Behind { .. }
+                | RecordKind::IdleLatency { .. }
+                | RecordKind::Temperature { millidegrees: None, .. }
                 | RecordKind::Exit { .. } => {}
+                RecordKind::Frequency { domain, khz } => {
+                    line.frequencies.push(Sample { at: r.applied, of: domain, value: khz.into() });
+                }
+                RecordKind::Temperature { zone, millidegrees: Some(value) } => {
+                    line.temperatures.push(Sample { at: r.applied, of: zone, value: value.into() });
+                }
+                RecordKind::StartSkipped { partition, .. } => line.skipped.push((r.applied, partition)),
             }
         }
         line.note_cut_off(trace);

@@ -3,7 +3,7 @@
 use crate::names;
 use std::io;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Completion, ResourceId};
+use takt_core::model::{Completion, PartitionId, ResourceId};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 
@@ -37,6 +37,12 @@ pub struct Header {
     pub domains: Vec<DomainLabel>,
     /// The policies that records of switches name by number, as the command line takes them; empty when none can be switched to.
     pub alternatives: Vec<String>,
+    /// The frequency domains that records name by number, each with its CPUs; empty without a power policy.
+    pub frequency_domains: Vec<String>,
+    /// The thermal zones that records name by number; empty without a power policy.
+    pub zones: Vec<String>,
+    /// The partitions that records of skipped starts name by number; empty without a power policy.
+    pub partitions: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
     pub window_lengths: Vec<Span>,
     /// How long the run was to last.
@@ -72,11 +78,35 @@ pub struct DomainLabel {
     pub policy: String,
 }
 
+/// The name with this index, or else a number.
+fn named(names: &[String], index: usize, kind: &str) -> String {
+    let name = names.get(index).filter(|name| !name.is_empty());
+    name.cloned().unwrap_or_else(|| format!("{kind} {index}"))
+}
+
 impl Header {
     /// The policy with the prefix of its scope, as the command line takes it, without settings: `g-edf`.
     #[must_use]
     pub fn policy_name(&self) -> String {
         names::policy(&self.policy, &self.scope)
+    }
+
+    /// The title of a frequency domain: its name, or else its number.
+    #[must_use]
+    pub fn frequency_domain(&self, domain: u16) -> String {
+        named(&self.frequency_domains, domain.into(), "frequency domain")
+    }
+
+    /// The title of a thermal zone: its name, or else its number.
+    #[must_use]
+    pub fn zone(&self, zone: u16) -> String {
+        named(&self.zones, zone.into(), "zone")
+    }
+
+    /// The title of a partition: its name, or else its number.
+    #[must_use]
+    pub fn partition(&self, partition: PartitionId) -> String {
+        named(&self.partitions, partition.index(), "partition")
     }
 
     /// How a resource is called: by its name if it has one, else by its number.

@@ -10,7 +10,9 @@ use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
-use crate::{DEFAULT_INIT_TIMEOUT, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload};
+use crate::{
+    Client, DEFAULT_INIT_TIMEOUT, Descriptors, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload,
+};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
@@ -72,6 +74,12 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if let Some(duration) = settings.duration {
         line!(out, "duration: {}", duration_text(duration));
     }
+    if let Some(power) = &workload.power {
+        line!(out, "power: {:?}", crate::power_text(power));
+    }
+    if let Some(platform) = &workload.platform {
+        line!(out, "platform: {}", platform.text());
+    }
     match system.late {
         Late::Continue if !settings.late_stated => {}
         Late::Continue => line!(out, "late: continue"),
@@ -122,6 +130,9 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
     if settings.dispatch == Dispatch::Priority {
         line!(out, "dispatch: priority");
+    }
+    if settings.descriptors == Descriptors::Few {
+        line!(out, "descriptors: few");
     }
     if settings.on_crash == OnCrash::Release {
         line!(out, "on_crash: release");
@@ -343,6 +354,9 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
         fields.push(("spawn", "per-job".to_owned()));
     }
     fields.extend(info.completion.map(|c| ("completion", keys::completion_text(c, info.observed).to_owned())));
+    if info.client == Client::None {
+        fields.push(("client", keys::client_text(info.client).to_owned()));
+    }
     fields.extend(info.on_abort.map(|rule| ("on_abort", keys::on_abort_text(rule, info.abort_signal))));
     fields.extend(info.on_exit.map(|rule| ("on_exit", keys::on_exit_text(rule).to_owned())));
     fields.extend(info.on_miss.as_ref().map(|reaction| ("on_miss", reaction_text(reaction))));

@@ -146,6 +146,11 @@ codes! {
         "The machine or the user lacks a right or a kernel feature. `takt doctor` reports what is missing.";
     MissingCpu "missing-cpu"
         "The machine does not have a CPU that the file or an option names. Name a CPU of the machine.";
+    FrequencyInUse "frequency-in-use"
+        "Another run controls the frequency of a CPU. End that run or wait for its end, or use CPUs of other frequency domains.";
+    PowerUnavailable "power-unavailable"
+        "This machine cannot control frequencies or read sensors as the power policy needs it, or this user may not. Follow the fix, or run \
+         without a power policy; a simulation needs only a `platform`.";
     CpuInUse "cpu-in-use"
         "A CPU cannot be locked for this run, mostly because another run holds it. Wait for the end of that run, or name other CPUs.";
     MissingProgram "missing-program"

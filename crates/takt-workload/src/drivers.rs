@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 83] = [
+const TABLE: [(&str, Use, Use); 87] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -74,6 +74,7 @@ const TABLE: [(&str, Use, Use); 83] = [
     ("exec_limit", OtherSide, Honoured),
     ("realtime", OtherSide, Honoured),
     ("dispatch", OtherSide, Honoured),
+    ("descriptors", OtherSide, Honoured),
     ("on_crash", OtherSide, Honoured),
     // Windows, slices, partitions, domains and servers.
     ("length", Honoured, Honoured),
@@ -84,7 +85,9 @@ const TABLE: [(&str, Use, Use); 83] = [
     ("sc_processes", Honoured, Honoured),
     ("be_processes", Honoured, Honoured),
     ("processes", Honoured, Honoured),
-    ("frequency", Ignored, Ignored),
+    ("frequency", Depends, Depends),
+    ("power", Honoured, Honoured),
+    ("platform", Honoured, OtherSide),
     ("band", Honoured, Honoured),
     // Tasks and processes.
     ("name", Honoured, Honoured),
@@ -102,6 +105,7 @@ const TABLE: [(&str, Use, Use); 83] = [
     ("execution", Honoured, OtherSide),
     ("handler", Honoured, Honoured),
     ("completion", Honoured, Honoured),
+    ("client", Honoured, Honoured),
     ("on_abort", Honoured, Honoured),
     ("on_exit", OtherSide, Honoured),
     ("on_miss", OtherSide, Honoured),
@@ -154,6 +158,13 @@ fn conditional(workload: &Workload, key: &str) -> Use {
                 Differs
             }
         }
+        "frequency" => {
+            let uses = workload.power.as_ref().map(|spec| spec.profile.uses).unwrap_or_default();
+            let (slices, tasks) = (workload.slice_frequencies_mhz.iter().flatten(), &workload.tasks);
+            let left = !uses.slices && slices.flatten().next().is_some()
+                || !uses.processes && tasks.iter().any(|task| task.frequency_mhz.is_some());
+            if left { Ignored } else { Honoured }
+        }
         "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
         "changes" => {
@@ -171,9 +182,10 @@ fn conditional(workload: &Workload, key: &str) -> Use {
 /// Why a key is not carried out, and what can be done.
 fn reasons(key: &str) -> (String, String) {
     let (label, hint) = match key {
-        "frequency" => {
-            ("no driver sets the frequency of a CPU", "remove the key, or set the frequency with `cpupower`")
-        }
+        "frequency" => (
+            "no power policy goes by it",
+            "use a power policy that does, such as `power: per_slice` or `power: per_process`, or remove the key",
+        ),
         "late" | "backlog" | "preset" => (
             "it concerns jobs of online policies, and here activations end with their windows",
             "remove the key, or give the partitions a `policy` such as `edf`",

@@ -2,8 +2,23 @@
 
 use std::sync::OnceLock;
 use takt_core::policy::Registry;
+use takt_core::power;
 
 static KNOWN: OnceLock<Registry> = OnceLock::new();
+static POWER: OnceLock<power::Registry> = OnceLock::new();
+
+/// The power policies that this process knows by name: those that were handed to [`know_power`], or else Takt's own.
+pub fn power_registry() -> &'static power::Registry {
+    POWER.get_or_init(power::Registry::standard)
+}
+
+/// Names of power policies stand for those of this registry from now on, as with [`know`].
+///
+/// # Errors
+/// The registry, if names have been looked up already, or another one was handed in.
+pub fn know_power(registry: power::Registry) -> Result<(), power::Registry> {
+    POWER.set(registry)
+}
 
 /// The policies that this process knows by name: those that were handed to [`know`], or else Takt's own.
 pub fn registry() -> &'static Registry {

@@ -55,6 +55,12 @@ pub struct PolicyFault {
     text: String,
 }
 
+impl PolicyFault {
+    pub(crate) fn new(code: Code, text: String) -> PolicyFault {
+        PolicyFault { code, text }
+    }
+}
+
 impl fmt::Display for PolicyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -80,6 +80,8 @@ pub struct TaskInfo {
     pub completion: Option<Completion>,
     /// The end of its jobs in a run, instead of a signal (`completion: yield` and `sleep`). A simulation takes it as a signal.
     pub observed: Option<Observed>,
+    /// Whether its process is given what a client of the scheduler needs.
+    pub client: Client,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
     /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
@@ -122,9 +124,21 @@ impl TaskInfo {
         self.completion.unwrap_or(match (self.spawn, self.init) {
             (Spawn::PerJob, _) => Completion::Exit,
             (Spawn::Once, true) => Completion::Signal,
+            (Spawn::Once, false) if self.client == Client::None => Completion::None,
             (Spawn::Once, false) => Completion::Undeclared,
         })
     }
+}
+
+/// Whether a process is given what a client of the scheduler needs: the descriptors of the completion protocol, a shared page, and the
+/// variables that name them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Client {
+    /// If it can signal completions, by the other keys of its task.
+    #[default]
+    Auto,
+    /// No. It costs the scheduler no descriptor, and cannot signal.
+    None,
 }
 
 /// An end of a job that the kernel reports, of a program that signals nothing.

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::declared::{Resources, Servers};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
+use crate::process::Client;
 use crate::text::clipped;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
@@ -67,6 +68,8 @@ pub(crate) struct Reader {
     pub(crate) places: Vec<(&'static str, Place)>,
     /// The rules of the window table.
     pub(crate) rules: TableRules,
+    /// The value of `client` for processes that do not have the key: that of their partition, or of the file.
+    pub(crate) client: Client,
 }
 
 impl Reader {

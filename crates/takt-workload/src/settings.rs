@@ -4,6 +4,7 @@ use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{PolicySpec, TableRules};
+use takt_core::power::PowerSpec;
 use takt_core::time::Span;
 
 /// What a workload says beside its schedule.
@@ -27,6 +28,8 @@ pub struct Settings {
     pub on_crash: OnCrash,
     /// Treatment of CPUs of the window table that the machine lacks.
     pub missing_cpus: MissingCpus,
+    /// How many descriptors a run keeps open.
+    pub descriptors: Descriptors,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
     /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
@@ -51,6 +54,7 @@ impl Default for Settings {
             dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),
             missing_cpus: MissingCpus::default(),
+            descriptors: Descriptors::default(),
             duration: None,
             cpus_from_all: false,
             late_stated: false,
@@ -101,6 +105,16 @@ pub enum MissingCpus {
     Remap,
 }
 
+/// How many descriptors a run keeps open.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Descriptors {
+    /// One control file for each process in small runs, and for each partition in large ones.
+    #[default]
+    Many,
+    /// A fixed number. A control file that is not among those that were used last is opened when a window needs it.
+    Few,
+}
+
 /// Priorities that are not those of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssignedPriorities {
@@ -128,4 +142,6 @@ pub struct Options {
     pub rules: Option<TableRules>,
     /// Treatment of missing CPUs where the file has no `missing_cpus`.
     pub missing_cpus: Option<MissingCpus>,
+    /// The power policy, in place of the file's `power`.
+    pub power: Option<PowerSpec>,
 }

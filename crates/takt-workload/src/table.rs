@@ -24,6 +24,8 @@ pub(crate) const WINDOW_KEYS: [&str; 8] =
 pub(crate) const SLICE_KEYS: [&str; 6] =
     ["cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
 pub(crate) const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "placement"];
+/// Keys that a partition has for all of its processes.
+const SHARED_KEYS: [&str; 1] = ["client"];
 /// Keys of DEmOS's past that its own test files still hold; `frequency` took their place.
 const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 
@@ -137,7 +139,7 @@ impl Table {
                 "sc_partition" | "sc_processes" => Role::Sc,
                 "be_partition" | "be_processes" => Role::Be,
                 "frequency" => {
-                    frequency = reader.frequency(&entry.value);
+                    frequency = reader.frequency(&entry.value).map(|mhz| (mhz, entry.value.span.clone()));
                     continue;
                 }
                 _ => continue,
@@ -206,7 +208,8 @@ impl Table {
             Kind::List(_) => self.processes(reader, node, None),
             Kind::Map(_) => {
                 let known: Vec<&str> = PARTITION_KEYS.into_iter().chain(process_keys()).collect();
-                let of_process = |e: &&Entry| process_keys().any(|key| key == e.key);
+                let shared = |e: &Entry| SHARED_KEYS.contains(&e.key.as_str());
+                let of_process = |e: &&Entry| process_keys().any(|key| key == e.key) && !shared(e);
                 let own = node.entries().iter().find(of_process);
                 reader.keys_but(node, "a partition", &known, &STALE_KEYS);
                 if let Some(entry) = node.get("name") {
@@ -214,7 +217,11 @@ impl Table {
                     place = entry.value.span.clone();
                 }
                 policy = partition_policy(reader, node);
-                match (node.get("processes"), own) {
+                let of_file = reader.client;
+                if let Some(entry) = node.get("client").filter(|_| node.get("processes").is_some()) {
+                    reader.client = reader.choice(&entry.value, "client", &task::CLIENT).unwrap_or_default();
+                }
+                let processes = match (node.get("processes"), own) {
                     (Some(list), own) => {
                         if let Some(own) = own {
                             reader.push(
@@ -242,7 +249,9 @@ impl Table {
                         // It is kept, so that windows that name it are not faulted, too.
                         Vec::new()
                     }
-                }
+                };
+                reader.client = of_file;
+                processes
             }
             Kind::Scalar { .. } => {
                 reader.is_map(node, "a partition", "write `name: …` and `processes: […]`");
@@ -281,6 +290,7 @@ impl Table {
         let online = policy.is_some_and(|e| !is_one_by_one(&e.value));
         self.processes += 1;
         let mut process = RawTask::new(node.head());
+        process.client = Some(reader.client);
         if matches!(node.kind, Kind::Scalar { .. }) {
             process.cmd = Some(reader.text(node, "cmd", "a command")?);
             return Some(process);

@@ -9,7 +9,8 @@ use crate::process_settings::{self, Output, ProcessSettings};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
 use crate::{
-    Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads, utility,
+    Class, Client, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads,
+    utility,
 };
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
@@ -25,12 +26,15 @@ const COMPLETION: [(&str, (Completion, Option<Observed>)); 5] = [
     ("none", (Completion::None, None)),
 ];
 
+/// Whether a process is given what a client of the scheduler needs.
+pub(crate) const CLIENT: [(&str, Client); 2] = [("auto", Client::Auto), ("none", Client::None)];
+
 const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::Restart), ("stop", OnExit::Stop)];
 
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
-pub(crate) const KEYS: [&str; 40] = [
+pub(crate) const KEYS: [&str; 41] = [
     "name",
     "cmd",
     "thread_of",
@@ -56,6 +60,7 @@ pub(crate) const KEYS: [&str; 40] = [
     "init",
     "spawn",
     "completion",
+    "client",
     "on_abort",
     "on_exit",
     "on_miss",
@@ -105,6 +110,7 @@ pub(crate) struct RawTask {
     pub(crate) init: bool,
     pub(crate) spawn: Spawn,
     completion: Option<(Completion, Option<Observed>)>,
+    pub(crate) client: Option<Client>,
     on_abort: Option<(OnAbort, Option<&'static str>)>,
     on_exit: Option<OnExit>,
     reactions: Option<Box<reactions::Reactions>>,
@@ -164,6 +170,7 @@ impl RawTask {
             init: false,
             spawn: Spawn::Once,
             completion: None,
+            client: None,
             on_abort: None,
             on_exit: None,
             reactions: None,
@@ -244,6 +251,7 @@ impl RawTask {
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
             "completion" => self.completion = reader.choice(value, key, &COMPLETION),
+            "client" => self.client = reader.choice(value, key, &CLIENT),
             "on_abort" => self.on_abort = on_abort(reader, value),
             "on_exit" => self.on_exit = reader.choice(value, key, &ON_EXIT),
             "on_miss" => self.reactions.get_or_insert_default().on_miss = reactions::read(reader, value, key),
@@ -307,6 +315,7 @@ impl RawTask {
         }
         self.useless(reader, node, who);
         served_twice(reader, node, who);
+        self.check_client(reader, node, who);
         self.check_process(reader, node, who, online);
         if self.reactions.is_some() {
             reactions::check(reader, node, who, &self.acts(online));
@@ -326,15 +335,21 @@ impl RawTask {
         let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
         reactions::Acts {
             process: self.cmd.is_some() || self.thread_of.is_some(),
-            jobs: online || self.completion.is_none_or(|(completion, _)| completion != Completion::None),
+            jobs: online || !self.never_completes(),
             missable: !online || segments || deadline || self.budget.is_some(),
             overrunnable: !online
                 || segments
                 || self.budget.is_some()
-                || (self.runtime.is_some()
-                    && self.spawn == Spawn::Once
-                    && self.completion.is_none_or(|(completion, _)| completion != Completion::None)),
+                || (self.runtime.is_some() && self.spawn == Spawn::Once && !self.never_completes()),
             per_job: self.spawn == Spawn::PerJob,
+        }
+    }
+
+    /// Whether no job of it completes.
+    fn never_completes(&self) -> bool {
+        match self.completion {
+            Some((completion, _)) => completion == Completion::None,
+            None => self.spawn == Spawn::Once && self.client == Some(Client::None),
         }
     }
 
@@ -420,6 +435,33 @@ impl RawTask {
                 "write `on_abort: signal`, or remove the `handler`",
             );
         }
+    }
+
+    /// Keys that need a client, of a process that is to be none. Its partition or the file may say so, and then it is told here, too.
+    fn check_client(&self, reader: &mut Reader, node: &Node, who: &str) {
+        if self.client != Some(Client::None) {
+            return;
+        }
+        let signals = self.completion == Some((Completion::Signal, None));
+        let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
+        let of_clients = [
+            ("init", self.init),
+            ("completion", signals),
+            ("event", segments),
+            ("thread_of", self.thread_of.is_some()),
+        ];
+        let Some(entry) = of_clients.into_iter().find_map(|(key, needed)| node.get(key).filter(|_| needed)) else {
+            return;
+        };
+        let message = format!("{who} has `{}`, which needs a client, and `client: none`", entry.key);
+        let fault = Diagnostic::error(Code::ConflictingKeys, &entry.key_span, message);
+        let fault = fault.label("by this the process signals to its scheduler");
+        reader.push(match node.get("client") {
+            Some(own) => fault
+                .also(&own.key_span, "without a channel to it")
+                .hint(format!("keep one of them, or change `{}`", entry.key)),
+            None => fault.hint("add `client: auto` here, since the partition or the file says `client: none`"),
+        });
     }
 
     /// Keys that say something about releases that are not there.
@@ -526,6 +568,7 @@ impl RawTask {
             abort_signal: self.on_abort.and_then(|(_, signal)| signal),
             completion: self.completion.map(|(completion, _)| completion),
             observed: self.completion.and_then(|(_, observed)| observed),
+            client: self.client.unwrap_or_default(),
             on_exit: self.on_exit,
             on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()).map(Box::new),
             on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()).map(Box::new),
@@ -730,6 +773,11 @@ fn word<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
 /// As the file takes it.
 pub(crate) fn completion_text(completion: Completion, observed: Option<Observed>) -> &'static str {
     word(&COMPLETION, (completion, observed))
+}
+
+/// As the file takes it.
+pub(crate) fn client_text(client: Client) -> &'static str {
+    word(&CLIENT, client)
 }
 
 /// As the file takes it.

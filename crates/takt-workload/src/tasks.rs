@@ -99,6 +99,7 @@ fn task(reader: &mut Reader, node: &Node, index: usize, wanted: &[(String, usize
     }
     reader.keys(node, "a task", &[task::KEYS.as_slice(), &["copies"]].concat());
     let mut raw = RawTask::new(node.get("name").map_or(node.head(), |e| e.value.span.clone()));
+    raw.client = Some(reader.client);
     node.entries().iter().for_each(|entry| raw.key(reader, entry));
     let name = raw.name.as_ref().map_or_else(|| format!("T{}", index + 1), |(name, _)| name.clone());
     raw.finish(reader, node, &format!("task `{}`", clipped(&name)), "in this task", true);

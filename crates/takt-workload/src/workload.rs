@@ -1,12 +1,14 @@
 //! A workload that has been read.
 
 use crate::diagnostic::{Diagnostic, named};
-use crate::process::TaskInfo;
+use crate::platform::Description;
+use crate::process::{Client, TaskInfo};
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, Domain, Execution, OnAbort, PolicySpec, System, TaskId};
+use takt_core::power::PowerSpec;
 use takt_core::scenario::Scenario;
 
 /// A workload, ready to be simulated or run.
@@ -28,6 +30,14 @@ pub struct Workload {
     pub servers: Vec<String>,
     /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
     pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
+    /// Where these are written, as bytes of [`Source::text`].
+    pub slice_frequency_places: Vec<Vec<Option<Range<usize>>>>,
+    /// The power policy.
+    pub power: Option<PowerSpec>,
+    /// Where messages about it point.
+    pub power_place: Range<usize>,
+    /// Frequencies, power and temperatures of a simulated machine.
+    pub platform: Option<Description>,
     /// Names of the shared resources.
     pub resources: Vec<String>,
     /// Where keys are that a driver may not carry out ([`Workload::ignored_by`]).
@@ -67,6 +77,10 @@ impl Workload {
             domains: Vec::new(),
             servers: Vec::new(),
             slice_frequencies_mhz: Vec::new(),
+            slice_frequency_places: Vec::new(),
+            power: None,
+            power_place: 0..0,
+            platform: None,
             resources: Vec::new(),
             key_places: Vec::new(),
             scenario: Scenario::default(),
@@ -144,6 +158,8 @@ impl Workload {
                     || task.program.execution != Execution::Declared
                     || !task.program.steps.is_empty();
                 let default = if needs { Completion::Signal } else { Completion::None };
+                // The same process could not signal in a run either.
+                let default = if info.client == Client::None { Completion::None } else { default };
                 task.completion = info.completion.unwrap_or(default);
             }
         }

@@ -13,8 +13,8 @@ use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::threads;
 use crate::{
-    Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules,
-    scenario, servers, steps, table, tasks,
+    Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads,
+    platform, power, rules, scenario, servers, steps, table, task, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
@@ -22,7 +22,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 35] = [
+pub(crate) const KEYS: [&str; 39] = [
     "windows",
     "partitions",
     "tasks",
@@ -57,7 +57,11 @@ pub(crate) const KEYS: [&str; 35] = [
     "realtime",
     "priority",
     "dispatch",
+    "client",
+    "descriptors",
     "on_crash",
+    "power",
+    "platform",
 ];
 
 const LATE: [(&str, Late); 3] =
@@ -79,6 +83,7 @@ const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realt
 const DISPATCH: [(&str, Dispatch); 2] = [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority)];
 const RULES: [(&str, TableRules); 2] = [("takt", TableRules::Takt), ("demos", TableRules::Demos)];
 const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse), ("remap", MissingCpus::Remap)];
+const DESCRIPTORS: [(&str, Descriptors); 2] = [("many", Descriptors::Many), ("few", Descriptors::Few)];
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
 /// The policy of a window table.
@@ -104,6 +109,9 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
             let policy = root.get("policy").filter(|_| options.policy.is_none()).map_or(kind, |e| e.value.span.clone());
             workload.places = heads;
             rules::buildable(&workload, &policy).map_err(|fault| vec![fault])?;
+            if let Some(description) = &workload.platform {
+                workload.power_host(description.platform()).map_err(|fault| vec![*fault])?;
+            }
             Ok(workload)
         }
         _ => Err(errors),
@@ -116,6 +124,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let rules = root.get("rules").and_then(|e| reader.choice(&e.value, "rules", &RULES));
     reader.rules = options.rules.or(rules).unwrap_or_default();
     let settings = settings(reader, root, source, options);
+    let client = root.get("client");
+    reader.client = client.and_then(|e| reader.choice(&e.value, "client", &task::CLIENT)).unwrap_or_default();
     // Before the steps that name them.
     if let Some(entry) = root.get("resources") {
         steps::declare(reader, entry);
@@ -155,7 +165,33 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     threads::connect(reader, of_programs, &mut workload, &heads);
     rules::whole(reader, root, &workload, &heads);
     top.surroundings(reader, &mut workload);
+    power_of(reader, root, options, &mut workload);
     Some((workload, heads))
+}
+
+/// Reads `power` and `platform`.
+fn power_of(reader: &mut Reader, root: &Node, options: &Options, workload: &mut Workload) {
+    let written = root.get("power").map(|entry| (power::read(reader, &entry.value), entry.value.span.clone()));
+    let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |entry| entry.key_span.clone());
+    (workload.power, workload.power_place) = match (&options.power, written) {
+        (Some(spec), _) => (Some(spec.clone()), kind),
+        (None, Some((spec, place))) => (spec, place),
+        (None, None) => (None, kind),
+    };
+    workload.platform = root.get("platform").and_then(|entry| platform::read(reader, entry));
+    if let (Some(description), Some(entry)) = (&workload.platform, root.get("platform")) {
+        let platform = description.platform();
+        let described = platform.domains.iter().fold(CpuSet::EMPTY, |all, domain| all.union(&domain.cpus));
+        let without = workload.system.cpus.difference(&described);
+        if !without.is_empty() {
+            let message = format!("{} of the workload in no cluster of the platform", cpus_text(&without));
+            reader.push(
+                Diagnostic::error(Code::CpuOutside, &entry.key_span, message)
+                    .label(format!("the clusters have CPU {described}"))
+                    .hint("add a cluster, or use CPUs of the platform"),
+            );
+        }
+    }
 }
 
 /// What may not stand beside a window table, and whether it does.
@@ -279,6 +315,9 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source, options: &Options
     if let Some(entry) = root.get("priority") {
         settings.priority = priority(reader, entry, &settings);
     }
+    let descriptors = root.get("descriptors");
+    settings.descriptors =
+        descriptors.and_then(|e| reader.choice(&e.value, "descriptors", &DESCRIPTORS)).unwrap_or_default();
     let on_crash = root.get("on_crash");
     settings.on_crash = on_crash.and_then(|e| reader.choice(&e.value, "on_crash", &ON_CRASH)).unwrap_or_default();
     settings

@@ -577,3 +577,59 @@ fn a_simulated_process_of_a_table_signals_if_the_file_says_what_its_jobs_need() 
     w.settle_simulation(Some(OnAbort::Restart));
     assert_eq!(rules(&w), [OnAbort::Restart, OnAbort::Signal, OnAbort::Restart]);
 }
+
+#[test]
+fn a_process_without_a_client_is_one_by_its_own_key_its_partition_or_the_file() {
+    use takt_workload::{Client, Descriptors};
+    let clients = |file: &str, partition: &str, process: &str| {
+        let w = ok(&format!(
+            "{file}\nwindows: [{{length: 10, cpu: 0, sc_partition: A, be_processes: [b]}}]\n\
+             partitions: [{{name: A, {partition} processes: [{{cmd: a, {process}}}, c]}}]"
+        ));
+        // The normal form means the same.
+        assert_eq!(ok(&canonical(&w)).tasks, w.tasks);
+        w.tasks.iter().map(|task| (task.client, task.completion_rule())).collect::<Vec<_>>()
+    };
+    let (auto, none) = ((Client::Auto, Completion::Undeclared), (Client::None, Completion::None));
+    // Processes of `A`, and that of the window.
+    assert_eq!(clients("", "", ""), [auto, auto, auto]);
+    assert_eq!(clients("", "", "client: none"), [none, auto, auto]);
+    assert_eq!(clients("", "client: none,", ""), [none, none, auto]);
+    assert_eq!(clients("client: none", "", ""), [none, none, none]);
+    assert_eq!(clients("client: none", "client: auto,", ""), [auto, auto, none]);
+    assert_eq!(clients("client: none", "", "client: auto, init: yes")[0], (Client::Auto, Completion::Signal));
+    // A partition that is one process has the key for both.
+    let whole = ok("windows: [{length: 10, cpu: 0, sc_partition: {cmd: a, client: none}}]");
+    assert_eq!(whole.tasks[0].client, Client::None);
+    let tasks = ok(
+        "client: none\npolicy: edf\ntasks: [{cmd: a, period: 10ms, completion: yield}, {cmd: b, period: 10ms, spawn: per-job}]",
+    );
+    let rules: Vec<_> = tasks.tasks.iter().map(|task| (task.client, task.completion_rule())).collect();
+    assert_eq!(rules, [(Client::None, Completion::Signal), (Client::None, Completion::Exit)]);
+    let few = ok("descriptors: few\nwindows: [{length: 10, cpu: 0, sc_processes: [a]}]");
+    assert_eq!(few.settings.descriptors, Descriptors::Few);
+    assert!(canonical(&few).contains("descriptors: few\n"));
+    // A simulation knows that it cannot signal.
+    let mut w = ok("windows: [{length: 10, cpu: 0, sc_processes: [{cmd: a, runtime: 1ms, client: none}]}]");
+    w.settle_simulation(None);
+    assert_eq!(w.system.tasks[0].completion, Completion::None);
+}
+
+#[test]
+fn a_process_that_signals_needs_a_client() {
+    for (file, process) in
+        [("", "init: yes, client: none"), ("", "completion: signal, client: none"), ("client: none", "init: yes")]
+    {
+        let text = format!("{file}\nwindows: [{{length: 10, cpu: 0, sc_processes: [{{cmd: a, {process}}}]}}]");
+        let fault = common::fault(&text, &Options::default());
+        assert_eq!(fault.code, Code::ConflictingKeys, "{text}");
+        assert_eq!(fault.hint.unwrap().contains("client: auto"), file == "client: none", "{text}");
+    }
+    let segments = "policy: edf\ntasks: [{cmd: a, event: segments, client: none}]";
+    assert_eq!(common::fault(segments, &Options::default()).code, Code::ConflictingKeys);
+    for (text, word) in [("client: never", "client"), ("descriptors: 7", "descriptors")] {
+        let text = format!("{text}\nwindows: [{{length: 10, cpu: 0, sc_processes: [a]}}]");
+        let fault = common::fault(&text, &Options::default());
+        assert!(fault.code == Code::UnknownValue && fault.message.contains(word), "{fault:?}");
+    }
+}

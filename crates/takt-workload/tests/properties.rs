@@ -71,7 +71,7 @@ fn life(once: bool, init: bool, online: bool) -> impl Strategy<Value = String> {
     let completion: &[&str] = match (once, init) {
         (false, _) => &["", "completion: exit"],
         (true, true) => &["", "completion: signal", "completion: yield"],
-        (true, false) => &["", "completion: signal", "completion: sleep", "completion: none"],
+        (true, false) => &["", "completion: signal", "completion: sleep", "completion: none", "client: none"],
     };
     let abort = ["", "on_abort: finish", "on_abort: restart", "on_abort: signal", "on_abort: signal=SIGHUP"];
     let exit: &[&str] = if once { &["", "on_exit: end", "on_exit: restart", "on_exit: stop"] } else { &[""] };

@@ -98,6 +98,54 @@ fn download(apt: &Apt, dir: &Path, name: &str) -> Result<PathBuf> {
     Ok(image)
 }
 
+/// Modules of a kernel, decompressed, from `dir` or else downloaded into it. The names are without their ending.
+///
+/// # Errors
+/// When the kernel's package of modules is no longer there, or lacks one of them.
+pub(super) fn modules(dir: &Path, kernel: &str, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let own = dir.join(format!("modules-{kernel}"));
+    let path = |name: &&str| own.join(format!("{name}.ko"));
+    if names.iter().all(|name| path(name).exists()) {
+        return Ok(names.iter().map(path).collect());
+    }
+    fs::create_dir_all(&own)?;
+    let apt = Apt::new(&dir.join("kernels/apt"), &SUITES)?;
+    apt.update()?;
+    println!("downloading the modules of Linux {kernel}");
+    let unpacked = apt.root.join("unpacked");
+    let _ = fs::remove_dir_all(&unpacked);
+    fs::create_dir_all(&unpacked)?;
+    run(apt.command("apt-get").arg("download").arg(format!("linux-modules-{kernel}")).current_dir(&unpacked))?;
+    run(Command::new("sh").args(["-c", "dpkg-deb -x ./*.deb . && rm ./*.deb"]).current_dir(&unpacked))?;
+    for name in names {
+        let found = find(&unpacked, &|file| file.starts_with(&format!("{name}.ko")));
+        let found = found.with_context(|| format!("the package of modules lacks {name}"))?;
+        let compressed = found.extension().is_some_and(|e| e == "xz");
+        let content = match compressed {
+            true => Command::new("xz").arg("-dc").arg(&found).output().context("xz cannot be started")?.stdout,
+            false => fs::read(&found)?,
+        };
+        ensure!(content.starts_with(b"\x7fELF"), "{} is no module", found.display());
+        // Renamed at the end, so that one that is there is whole.
+        let partial = own.join("partial");
+        fs::write(&partial, content)?;
+        fs::rename(&partial, path(name))?;
+    }
+    fs::remove_dir_all(&unpacked)?;
+    Ok(names.iter().map(path).collect())
+}
+
+/// A file at any depth whose name is wanted.
+fn find(dir: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
+    fs::read_dir(dir).ok()?.flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            return find(&path, wanted);
+        }
+        wanted(&entry.file_name().to_string_lossy()).then_some(path)
+    })
+}
+
 fn find_image(dir: &Path) -> Option<PathBuf> {
     fs::read_dir(dir).ok()?.flatten().find_map(|entry| {
         let path = entry.path();

@@ -7,6 +7,7 @@
 mod apt;
 mod initramfs;
 mod kernel;
+mod power;
 pub(crate) mod service;
 
 use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
@@ -44,6 +45,8 @@ pub(crate) struct Options {
     kernel: Option<String>,
     image: Option<PathBuf>,
     multi: bool,
+    /// The machine with frequencies alone.
+    power: bool,
     verbose: bool,
     until: Option<Instant>,
 }
@@ -64,6 +67,7 @@ impl Options {
                 }
                 "--image" => options.image = Some(PathBuf::from(rest.next()?)),
                 "--multi" => options.multi = true,
+                "--power" => options.power = true,
                 "--verbose" => options.verbose = true,
                 _ => return None,
             }
@@ -78,6 +82,8 @@ enum Mode {
     Exact,
     Order,
     Multi,
+    /// As `Order`, on a machine with frequencies.
+    Power,
 }
 
 impl Mode {
@@ -86,6 +92,7 @@ impl Mode {
             Mode::Exact => "exact",
             Mode::Order => "order",
             Mode::Multi => "multi",
+            Mode::Power => "power",
         }
     }
     fn arguments(self) -> &'static str {
@@ -93,7 +100,7 @@ impl Mode {
             Mode::Exact => {
                 "-smp 1 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
-            Mode::Order => {
+            Mode::Order | Mode::Power => {
                 "-smp 2 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
             Mode::Multi => "-smp 4 -accel tcg,thread=multi",
@@ -130,8 +137,21 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.multi {
         modes.push(Mode::Multi);
     }
-    let boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
-    let total = boot_all(&boots, &initramfs, options);
+    let mut boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
+    let hardware = match kernels.first().map(|kernel| (kernel, power::Hardware::prepare(&dir, kernel, &initramfs))) {
+        Some((kernel, Ok(hardware))) => {
+            boots.retain(|_| !options.power);
+            boots.insert(0, (kernel, Mode::Power));
+            Some(hardware)
+        }
+        Some((_, Err(e))) if options.power => return Outcome::Skipped(format!("{e:#}")),
+        Some((_, Err(e))) => {
+            println!("vm: SKIPPED the machine with frequencies: {e:#}");
+            None
+        }
+        None => None,
+    };
+    let total = boot_all(&boots, &initramfs, hardware.as_ref(), options);
     // Once more at the end, where the reader of a long log looks first.
     total.failures.iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed, {} boots skipped", total.passed, total.failed, total.skipped);
@@ -145,7 +165,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 /// As many at a time as there are CPUs: one that counts instructions uses one.
-fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, options: &Options) -> Counts {
+fn boot_all(
+    boots: &[(&Kernel, Mode)],
+    initramfs: &Path,
+    hardware: Option<&power::Hardware>,
+    options: &Options,
+) -> Counts {
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Counts::default()));
     let worker = || {
         while let Some((kernel, mode)) = boots.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -153,7 +178,8 @@ fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, options: &Options) -> C
             let mut lines = Vec::new();
             let limit = options.until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(start));
             let limit = limit.min(BOOT_TIME_MAX);
-            let machine = Boot { kernel, initramfs, mode: *mode, append: "" };
+            let hardware = hardware.filter(|_| matches!(mode, Mode::Power));
+            let machine = Boot { kernel, initramfs, mode: *mode, hardware, append: "" };
             let counts = boot(&machine, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
                 let failure = format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
                 lines.push(failure.clone());
@@ -220,14 +246,27 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     let outcomes = build(&[&["test"], &OUTCOMES[..]].concat())?;
     let path = dir.join("initramfs.cpio");
     let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
-    for name in
-        ["bin", "dev", "etc", "proc", "sys", "tmp", "root", "tests", "outcomes", "workloads", "workloads/features"]
-    {
+    for name in [
+        "bin",
+        "dev",
+        "etc",
+        "proc",
+        "run",
+        "sys",
+        "tmp",
+        "root",
+        "tests",
+        "outcomes",
+        "workloads",
+        "workloads/features",
+    ] {
         archive.directory(name)?;
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
-    archive.file("functions.sh", &fs::read(root().join("xtask/vm/functions.sh"))?)?;
+    for script in ["functions.sh", "power.sh"] {
+        archive.file(script, &fs::read(root().join("xtask/vm").join(script))?)?;
+    }
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;
     archive.symlink("bin/sh", Path::new("busybox"))?;
     // A file that is no program, for the tests that try to run one.
@@ -280,6 +319,8 @@ struct Boot<'a> {
     kernel: &'a Kernel,
     initramfs: &'a Path,
     mode: Mode,
+    /// Firmware and modules of a machine with frequencies.
+    hardware: Option<&'a power::Hardware>,
     /// More of the kernel's command line.
     append: &'a str,
 }
@@ -296,7 +337,8 @@ struct Counts {
 
 /// Boots, collects what the machine says about its tests, and counts. A boot for which `limit` is too short is skipped.
 fn boot(boot: &Boot<'_>, verbose: bool, limit: Duration, out: &mut Vec<String>) -> Result<Counts> {
-    let Boot { kernel, initramfs, mode, .. } = *boot;
+    let Boot { kernel, initramfs, mode, hardware, .. } = *boot;
+    let initramfs = hardware.map_or(initramfs, |hardware| &hardware.initramfs);
     if limit < BOOT_TIME_MIN {
         out.push(format!("vm: SKIPPED: {limit:.0?} are too short for it"));
         return Ok(Counts { skipped: 1, ..Counts::default() });
@@ -307,6 +349,9 @@ fn boot(boot: &Boot<'_>, verbose: bool, limit: Duration, out: &mut Vec<String>) 
     command.args(["sh", "-c", LIMITED, &BOOT_CPU_MAX.as_secs().to_string(), QEMU]);
     command.args("-machine q35 -cpu max -m 1024 -nodefaults -no-user-config -display none".split(' '));
     command.args("-no-reboot -monitor none -serial stdio".split(' ')).args(mode.arguments().split(' '));
+    for argument in hardware.map(power::Hardware::arguments).transpose()?.into_iter().flatten() {
+        command.arg(argument);
+    }
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initramfs).args(["-append", &append]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("QEMU cannot be started")?;
     let console = child.stdout.take().context("no console")?;

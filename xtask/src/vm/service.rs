@@ -1,10 +1,12 @@
-//! `cargo xtask service`: the unit files of `contrib/systemd` under systemd, which is process 1 of a virtual machine.
+//! `cargo xtask service`: the package of Takt, with its unit files, under systemd, which is process 1 of a virtual machine.
 //!
-//! systemd comes from Debian's packages, with all that it depends on. Nothing else of Debian is in the machine.
+//! systemd and dpkg come from Debian's packages, with all that they depend on. Nothing else of Debian is in the machine. The package of
+//! [`crate::deb`] is installed there, used and removed.
 
 use super::apt::{Apt, run as output_of};
 use super::initramfs::Archive;
 use super::{BOOT_TIME_MAX, BUSYBOX, Boot, Mode, build, kernels, requirements, target_dir};
+use crate::deb::{self, Machine as Kind};
 use crate::workspace::{Outcome, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -22,22 +24,22 @@ const PARTS: [&str; 6] = ["usr/bin/", "usr/sbin/", "usr/lib/", "usr/lib64/", "us
 /// The folders that begin these names are links into `usr`, whatever a package says.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Programs of busybox that the scripts call.
-const APPLETS: [&str; 26] = [
-    "sh", "cat", "cp", "cut", "dirname", "find", "grep", "head", "id", "kill", "ls", "mkdir", "mv", "pidof",
-    "poweroff", "rm", "sed", "seq", "sleep", "su", "tail", "sort", "touch", "tr", "uname", "wc",
+const APPLETS: [&str; 28] = [
+    "sh", "cat", "cp", "cut", "diff", "dirname", "find", "grep", "gzip", "head", "id", "kill", "ls", "mkdir", "mv",
+    "pidof", "poweroff", "rm", "sed", "seq", "sleep", "su", "tail", "sort", "touch", "tr", "uname", "wc",
 ];
 
 /// Boots the machine. A step of continuous integration has to be over at `until`.
 pub(crate) fn run(verbose: bool, until: Option<Instant>) -> Outcome {
-    if let Err(why) = requirements() {
+    if let Err(why) = requirements().and_then(|()| deb::requirements()) {
         return Outcome::Skipped(why);
     }
     let dir = match target_dir().and_then(|dir| fs::create_dir_all(&dir).map(|()| dir).map_err(Into::into)) {
         Ok(dir) => dir,
         Err(e) => return Outcome::Failed(format!("{e:#}")),
     };
-    let fetched =
-        kernels(&dir.join("kernels"), &["cloud"]).and_then(|kernels| Ok((kernels, packages(&dir.join("systemd"))?)));
+    let fetched = kernels(&dir.join("kernels"), &["cloud"])
+        .and_then(|kernels| Ok((kernels, packages(&dir.join("systemd-dpkg"))?)));
     let (kernels, packages) = match fetched {
         Ok(fetched) => fetched,
         Err(e) => return Outcome::Skipped(format!("{e:#}")),
@@ -48,7 +50,7 @@ pub(crate) fn run(verbose: bool, until: Option<Instant>) -> Outcome {
     };
     let limit = until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(Instant::now())).min(BOOT_TIME_MAX);
     let append = "systemd.unit=takt-test.target systemd.show_status=no systemd.log_level=info systemd.log_target=journal systemd.journald.forward_to_console=no";
-    let machine = Boot { kernel: &kernels[0], initramfs: &initramfs, mode: Mode::Exact, append };
+    let machine = Boot { kernel: &kernels[0], initramfs: &initramfs, mode: Mode::Exact, hardware: None, append };
     let (mut lines, start) = (Vec::new(), Instant::now());
     let counts = super::boot(&machine, verbose, limit, &mut lines);
     lines.iter().for_each(|line| println!("{line}"));
@@ -73,9 +75,9 @@ fn packages(dir: &Path) -> Result<PathBuf> {
     }
     let apt = Apt::new(&dir.join("apt"), &[SUITE])?;
     apt.update()?;
-    println!("downloading systemd of Debian {SUITE}");
+    println!("downloading systemd and dpkg of Debian {SUITE}");
     let mut download = apt.command("apt-get");
-    download.args(["--yes", "--no-install-recommends", "--download-only", "install", "systemd"]);
+    download.args(["--yes", "--no-install-recommends", "--download-only", "install", "systemd", "dpkg"]);
     output_of(&mut download).context("the packages of systemd could not be fetched")?;
     let partial = dir.join("partial");
     let _ = fs::remove_dir_all(&partial);
@@ -91,7 +93,7 @@ fn packages(dir: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// Packs the machine: systemd, takt, the unit files, and the script that tests them.
+/// Packs the machine: systemd, dpkg, the package of Takt, and the script that tests it.
 fn initramfs(dir: &Path, packages: &Path) -> Result<PathBuf> {
     let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
@@ -111,10 +113,9 @@ fn initramfs(dir: &Path, packages: &Path) -> Result<PathBuf> {
     for applet in APPLETS {
         machine.archive.symlink(&format!("usr/bin/{applet}"), Path::new("busybox"))?;
     }
-    machine.program("usr/bin/takt", &fs::read(&takt[0].1)?)?;
-    let contrib = root().join("contrib/systemd");
-    machine.file("etc/systemd/system/takt@.service", &fs::read(contrib.join("takt@.service"))?)?;
-    machine.file("etc/systemd/user/takt@.service", &fs::read(contrib.join("user/takt@.service"))?)?;
+    // This machine runs it, too, since it is linked statically.
+    let package = deb::pack(Kind::Amd64, &takt[0].1, &takt[0].1, dir)?;
+    machine.file("takt.deb", &fs::read(package)?)?;
     machine.file("functions.sh", &fs::read(root().join("xtask/vm/functions.sh"))?)?;
     let files = root().join("xtask/vm/service");
     machine.files(&files, &files)?;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tests of the unit files, as a service of their own under a real systemd. Time is virtual.
+# The tests of the package and its unit files, as a service of their own under a real systemd. Time is virtual.
 . /functions.sh
 cd /tmp || poweroff -f
 export SYSTEMD_COLORS=0 SYSTEMD_PAGER= SYSTEMD_URLIFY=0
@@ -38,6 +38,23 @@ met_deadlines() {
 }
 
 echo "vm: $(systemctl --version | head -n 1), Linux $(uname -r)"
+
+# The package is installed by the dpkg of Debian. Without libc-bin there is no ldconfig, which dpkg misses.
+mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers
+touch /var/lib/dpkg/status /var/lib/dpkg/available
+export DEBIAN_FRONTEND=noninteractive
+expect 0 "dpkg --install" dpkg --force-bad-path --install /takt.deb
+is "the installed package" "install ok installed" "$(dpkg-query --show --showformat '${Status}' takt)"
+expect 0 "dpkg --verify" dpkg --verify takt
+expect 0 "the program" takt --version
+is "the link" "demos-sched" "$(demos-sched -V | cut -d ' ' -f 1)"
+for page in takt takt-run takt-demos demos-sched; do
+    is "the manual page $page" 1 "$(gzip -dc /usr/share/man/man1/$page.1.gz | grep -c '^\.TH takt\|^\.so man1/takt-demos.1$')"
+done
+is "completions" 3 "$(cat /usr/share/bash-completion/completions/takt /usr/share/zsh/vendor-completions/_takt /usr/share/fish/vendor_completions.d/takt.fish | grep -c -e '^complete -F _takt' -e '^#compdef takt' -e '-c takt .* -a "demos"')"
+for command in __watch __start __probe; do
+    is "completions of $command" 0 "$(cat /usr/share/bash-completion/completions/takt | grep -c "$command")"
+done
 
 # Active only when the slow process has initialised, which takes a second.
 systemctl start --no-block takt@clock
@@ -135,5 +152,25 @@ user systemctl --user stop takt@clock > out 2>&1
 is "a user's stopped service" "inactive success" "$(user systemctl --user show --value -p ActiveState -p Result takt@clock | sort | tr '\n' ' ' | sed 's/ $//')"
 met_deadlines "a user's stopped service" user-clock.json 40
 nothing_left "a user's stopped service"
+# `takt demos -s` in a session of the user: its groups are below the scope that systemd-run makes, with the names of DEmOS.
+user systemctl --user start --no-block demos-session > out 2>&1
+scheduled() { [ "$(grep -c job /tmp/demos.out)" -gt 3 ]; }
+within 20 scheduled
+top=$(find /sys/fs/cgroup -type d -name demos-named)
+is "the groups of \`takt demos -s\`" 1 "$(echo "$top" | grep -c '/pilot-manager.service/.*\.scope/demos-named$')"
+is "the process of \`takt demos -s\`" 1 "$(cat "$top"/*/proc0/cgroup.procs | wc -l)"
+ended() { [ "$(user systemctl --user show --value -p ActiveState demos-session)" = inactive ]; }
+within 30 ended
+is "the end of \`takt demos -s\`" "success" "$(user systemctl --user show --value -p Result demos-session)"
+if grep -q 'Timed out, stopping all processes' /tmp/demos.log; then ok "its log"; else bad "its log" "no timeout in it" /tmp/demos.log; fi
+nothing_left "\`takt demos -s\`"
+
+# The package is removed while a schedule runs: that ends, and nothing of both is left.
+systemctl start takt@clock
+is "a service before the removal" "active 2" "$(property ActiveState) $(burns)"
+expect 0 "dpkg --remove" dpkg --force-bad-path --remove takt
+is "a service after the removal" "inactive" "$(property ActiveState)"
+nothing_left "the removal"
+is "files after the removal" "" "$(find /usr /etc/systemd -name '*takt*' -o -name 'demos-sched*' | grep -v '/etc/systemd/.*/takt@.service.d\|takt-test' | tr '\n' ' ')"
 echo "vm: end"
 poweroff -f

@@ -87,6 +87,9 @@ pub(crate) struct Args {
     /// Start through systemd-run, in a delegated group of this user
     #[arg(short = 's', overrides_with = "systemd")]
     systemd: bool,
+    /// The process that `-s` starts: it is in the group that was asked for.
+    #[arg(long, hide = true)]
+    in_scope: bool,
     /// Print the normal form of the configuration, and run nothing
     #[arg(short = 'd', overrides_with = "dump")]
     dump: bool,
@@ -108,6 +111,9 @@ pub(crate) struct Args {
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = run::MechanismName::Auto)]
     mechanism: run::MechanismName,
+    /// Control the power management of an imitated machine, whose files are below this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    sysfs_root: Option<PathBuf>,
 }
 
 /// Faults of the command line: the reason, DEmOS's help, and its status.
@@ -147,7 +153,7 @@ fn steps(args: &Args) -> Outcome {
     }
     let duration = args.timeout.as_deref().map(timeout).transpose()?;
     let group = args.group.as_deref().map(group_name).transpose()?;
-    if args.systemd && !args.dump {
+    if args.systemd && !args.in_scope && !args.dump {
         return Err(through_systemd());
     }
     log.debug("Starting DEmOS");
@@ -156,6 +162,7 @@ fn steps(args: &Args) -> Outcome {
         text: args.text.clone().filter(|_| args.config.is_none()),
         demos: true,
         seed: Some(seed(&mut log)?),
+        power: power::policy(args.power.as_deref())?,
         ..Input::default()
     };
     let machine = takt_linux::rt::affinity(0).ok();
@@ -170,7 +177,7 @@ fn steps(args: &Args) -> Outcome {
         Err(failure) => return Err(told(&mut log, failure)),
     };
     log.debug("Configuration loaded");
-    power::set_up(args.power.as_deref(), &mut log)?;
+    power::announce(workload.power.as_ref(), args.power.is_some(), &mut log);
     let number = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (partitions, windows) = (workload.partitions.len(), workload.system.windows.len());
     log.info(&format!("Parsed {} and {}", number(partitions, "partition"), number(windows, "window")));
@@ -194,6 +201,7 @@ fn steps(args: &Args) -> Outcome {
         // DEmOS knows no other instances. Here they are reported.
         share_cpus: true,
         no_control: false,
+        sysfs_root: args.sysfs_root.clone(),
         record: None,
         metrics: None,
         on_window: args.window.clone(),
@@ -256,17 +264,21 @@ fn seed(log: &mut Log) -> Result<u64, Failure> {
 fn through_systemd() -> Failure {
     let hint = "run as root without -s, or log in through a session (`loginctl`, `machinectl shell USER@`), or use `--mechanism signal`";
     let unreachable = |why: String| Failure::machine(Code::SystemError, why, hint);
-    let bus = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("bus"));
-    if std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_none() && !bus.is_some_and(|bus| bus.exists()) {
+    // systemd-run calls the manager directly where there is no bus.
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let reachable =
+        runtime.is_some_and(|dir| ["bus", "systemd/private"].iter().any(|socket| dir.join(socket).exists()));
+    if std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_none() && !reachable {
         return unreachable("`-s` needs a service manager of this user, and this session has none".into());
     }
     let Ok(own) = std::env::current_exe() else {
         return unreachable("`-s` cannot find the path of this program".into());
     };
     let given: Vec<OsString> = std::env::args_os().collect();
-    let rest = given.iter().skip(if is_link(given.first()) { 1 } else { 2 }).filter(|arg| *arg != "-s");
+    // All arguments stay as they are: `-s` can be part of another one, as in `-sc FILE`, or be a value.
+    let rest = given.iter().skip(if is_link(given.first()) { 1 } else { 2 });
     let mut command = std::process::Command::new("systemd-run");
-    command.args(["--scope", "-p", "Delegate=yes", "--user"]).arg(own).arg("demos").args(rest);
+    command.args(["--scope", "-p", "Delegate=yes", "--user"]).arg(own).args(["demos", "--in-scope"]).args(rest);
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let _ = writeln!(io::stderr(), "{}", words.join(" "));

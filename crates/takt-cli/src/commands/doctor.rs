@@ -12,7 +12,7 @@ use takt_workload::Code;
 /// Show the capabilities of this machine, and the fix for each missing one
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// End the processes and remove the groups of runs that died, and undo isolations that were not completed
+    /// End the processes, remove the groups and restore the power settings of runs that died, and undo isolations that were not completed
     #[arg(long)]
     clean: bool,
     /// Print one JSON object
@@ -29,13 +29,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         })?;
         let undone = isolate::recover()?.names;
         if args.json {
-            let object = json!({"groups": cleaned.groups, "processes": cleaned.processes, "isolations": undone});
-            writeln!(out, "{object}")?;
+            let found = json!({"groups": cleaned.groups, "processes": cleaned.processes, "settings": cleaned.settings, "isolations": undone});
+            writeln!(out, "{found}")?;
         } else {
             for name in undone {
                 writeln!(out, "undid the isolation {name}, which was not completed")?;
             }
             writeln!(out, "removed {} groups and ended {} processes of dead runs", cleaned.groups, cleaned.processes)?;
+            if cleaned.settings > 0 {
+                writeln!(out, "restored {} power settings of dead runs", cleaned.settings)?;
+            }
         }
         return Ok(Verdict::Done);
     }

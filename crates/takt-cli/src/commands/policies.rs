@@ -6,15 +6,19 @@ use crate::report::{self, table};
 use std::io::{self, Write};
 use takt_core::model::{CLUSTER, Kind, Need, PolicySpec, Profile, Scope, Setting};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};
-use takt_workload::{duration_text, registry};
+use takt_core::power::{self, Parameter};
+use takt_workload::{duration_text, power_argument, power_usage, registry};
 
-/// List the scheduling policies, or show the manual page of one
+/// List the scheduling policies, or the power policies, or show the manual page of one
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Policy to show, with or without its scope's prefix
     name: Option<String>,
+    /// List the power policies instead, or show the manual page of one
+    #[arg(long)]
+    power: bool,
     /// Print the manual pages of all policies as Markdown (docs/policies.md)
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long, conflicts_with_all = ["name", "power"])]
     markdown: bool,
 }
 
@@ -24,6 +28,9 @@ const PREFIXES: &str = "`g-` is one queue for all CPUs, `p-` gives each task a C
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
+    if args.power {
+        return power_policies(args.name.as_deref(), &mut out);
+    }
     if args.markdown {
         write!(out, "{}", markdown())?;
     } else if let Some(name) = &args.name {
@@ -78,6 +85,47 @@ pub(crate) fn run(args: &Args) -> Outcome {
         table(&mut out, &rows)?;
     }
     Ok(Verdict::Done)
+}
+
+/// The power policies, or the manual page of one.
+fn power_policies(name: Option<&str>, out: &mut impl Write) -> Outcome {
+    let registry = takt_workload::power_registry();
+    let Some(name) = name else {
+        let mut rows = vec![["name", "written", "summary"].map(String::from).to_vec()];
+        for entry in registry.entries() {
+            let power::Profile { name, summary, .. } = &entry.profile;
+            rows.push(vec![(*name).into(), power_usage(&entry.profile), (*summary).into()]);
+        }
+        left(&mut rows);
+        table(out, &rows)?;
+        writeln!(out, "\n`takt policies --power NAME` shows one, with its arguments.")?;
+        return Ok(Verdict::Done);
+    };
+    let Some(entry) = registry.entry(name) else {
+        let fault = takt_workload::power_from_text(name).map_or_else(|fault| fault.to_string(), |_| name.to_owned());
+        let hint = "give the name of the power policy without arguments";
+        return Err(Failure::input(takt_workload::Code::UnknownPolicy, fault, hint));
+    };
+    let profile = &entry.profile;
+    let aliases = match profile.aliases {
+        [] => String::new(),
+        names => format!(" DEmOS's name: {}.", names.join(", ")),
+    };
+    let (name, summary) = (profile.name, profile.summary);
+    writeln!(out, "{name}: {summary}\n\nWritten: {}.{aliases}\n\n{}", power_usage(profile), entry.manual.trim_end())?;
+    if !profile.parameters.is_empty() {
+        let mut rows = vec![["argument", "takes", "default", "meaning"].map(String::from).to_vec()];
+        rows.extend(profile.parameters.iter().map(power_row));
+        left(&mut rows);
+        writeln!(out)?;
+        table(out, &rows)?;
+    }
+    Ok(Verdict::Done)
+}
+
+fn power_row(parameter: &Parameter) -> Vec<String> {
+    let takes = power_argument(parameter).replace('`', "");
+    vec![parameter.name.into(), takes, parameter.default.unwrap_or("none").into(), parameter.summary.into()]
 }
 
 /// Pads all columns to the left edge: this table holds words.
@@ -164,6 +212,26 @@ fn markdown() -> String {
              `--policy g-edf:mapper=in-order`, names the mapper. The default is the first of these.\n";
     for mapper in MAPPERS {
         text += &format!("\n### {}\n\n{}\n", mapper.name, mapper.manual.trim_end());
+    }
+    text += "\n## Power policies\n\nA power policy chooses frequencies and idle states, and whether best-effort partitions start: `--power NAME[:ARGUMENTS]`, or \
+             the key `power` of the file. Arguments are given in their order, or by name as in `skip_be:zone=soc,limit=80`. \
+             [power.md](power.md) is the guide.\n";
+    for entry in takt_workload::power_registry().entries() {
+        let profile = &entry.profile;
+        text += &format!("\n### {}\n\n`{}`: {}.", profile.name, power_usage(profile), profile.summary);
+        if !profile.aliases.is_empty() {
+            text += &format!(" In DEmOS: `{}`.", profile.aliases.join("`, `"));
+        }
+        text += &format!("\n\n{}\n", entry.manual.trim_end());
+        if !profile.parameters.is_empty() {
+            text += "\n| argument | takes | default | meaning |\n|---|---|---|---|\n";
+        }
+        for parameter in profile.parameters {
+            text += &format!(
+                "| {} |\n",
+                power_row(parameter).join(" | ").replacen(parameter.name, &format!("`{}`", parameter.name), 1)
+            );
+        }
     }
     text
 }

@@ -1,10 +1,11 @@
 //! `takt __reference`: the command line as a page of Markdown, for docs/cli.md; with `--messages` the codes of messages, for
-//! docs/messages.md; with `--manual` the manual pages of all commands, for packages.
+//! docs/messages.md; with `--manual` the manual pages of all commands, and with `--completions` completions for shells, for packages.
 
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
+use clap_complete::Shell;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ pub(crate) struct Args {
     /// Write a manual page for each command into a directory, and that of `takt demos` as demos-sched.1, too
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "messages")]
     manual: Option<PathBuf>,
+    /// Write completions for bash, zsh and fish into a directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "messages")]
+    completions: Option<PathBuf>,
 }
 
 const HEAD: &str = "\
@@ -67,10 +71,16 @@ pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
         io::stdout().lock().write_all(messages().as_bytes())?;
         return Ok(Verdict::Done);
     }
-    let mut command = command.clone();
-    if let Some(directory) = &args.manual {
-        return manual(command, directory);
+    if let Some(directory) = &args.completions {
+        completions(command, directory)?;
     }
+    if let Some(directory) = &args.manual {
+        manual(command.clone(), directory)?;
+    }
+    if args.completions.is_some() || args.manual.is_some() {
+        return Ok(Verdict::Done);
+    }
+    let mut command = command.clone();
     command.build();
     let mut text = String::from(HEAD);
     visible(&command).for_each(|c| describe(&mut text, c, "takt", 2));
@@ -79,12 +89,22 @@ pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
 }
 
 /// Writes the manual pages, which are made from the same description as the help texts.
-fn manual(command: Command, directory: &Path) -> Outcome {
+fn manual(command: Command, directory: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::write(directory, &error);
     clap_mangen::generate_to(command.disable_help_subcommand(true), directory).map_err(failed)?;
     // The name by which scripts call the command.
-    std::fs::write(directory.join("demos-sched.1"), ".so man1/takt-demos.1\n").map_err(failed)?;
-    Ok(Verdict::Done)
+    std::fs::write(directory.join("demos-sched.1"), ".so man1/takt-demos.1\n").map_err(failed)
+}
+
+/// Writes completions under the names by which the shells find them, without hidden commands.
+fn completions(command: &Command, directory: &Path) -> Result<(), Failure> {
+    let shown = Command::new("takt").version(env!("CARGO_PKG_VERSION")).args(command.get_arguments().cloned());
+    let mut shown = shown.subcommands(visible(command).cloned());
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut shown, "takt", directory)
+            .map_err(|error| Failure::write(directory, &error))?;
+    }
+    Ok(())
 }
 
 fn messages() -> String {

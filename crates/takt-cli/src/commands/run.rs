@@ -4,6 +4,7 @@ mod causes;
 mod exposition;
 mod log;
 mod metrics;
+pub(super) mod power;
 
 use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
@@ -22,10 +23,11 @@ use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, OnExit, PolicySpec, TableRules, TaskId, WindowTable};
+use takt_core::power::Platform;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
@@ -36,7 +38,9 @@ use takt_linux::socket::ControlSocket;
 use takt_linux::{Announcer, Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 use takt_trace::live::{self, Live};
-use takt_workload::{Code, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{
+    Client, Code, Descriptors, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload,
+};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -61,6 +65,9 @@ pub(crate) struct Args {
     /// Open no socket for `takt ctl`
     #[arg(long)]
     pub(super) no_control: bool,
+    /// Control the power management of an imitated machine, whose files are below this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(super) sysfs_root: Option<std::path::PathBuf>,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     pub(super) record: Option<std::path::PathBuf>,
@@ -127,6 +134,9 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     if workload.settings.missing_cpus == MissingCpus::Remap {
         remap(&workload, demos.as_deref_mut());
     }
+    let platform = power::set_up(args.sysfs_root.as_deref(), &mut workload, &mut engine, &mut plan, |text| {
+        warn(demos.as_deref_mut(), &text);
+    })?;
     plan.announcer = announcer(args, &workload)?;
     let announcer = plan.announcer.clone();
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
@@ -137,13 +147,17 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let (control, opened) = match args.no_control {
         true => (None, None),
         false => {
-            let (control, opened) = control(args, &workload, &mut engine)?;
+            let (control, opened) = control(args, &workload, &mut engine, platform.as_ref())?;
             // The trace names the policies that may take over.
             workload.system.alternatives = engine.system().alternatives.clone();
             (Some(control), Some(opened))
         }
     };
     let mut header = header::header(&workload, "run", length);
+    if let Some(platform) = &platform {
+        header = header::with_power(header, &workload, platform);
+        power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
+    }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
         let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();
         header.real_places = if real == header.places { Vec::new() } else { real };
@@ -261,7 +275,8 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
             init: task.init,
             per_job: task.spawn == Spawn::PerJob,
             signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
-                && task.observed.is_none(),
+                && task.observed.is_none()
+                && task.client != Client::None,
             observed: task.observed.map(|observed| match observed {
                 Observed::Yield => JobEnd::Yield,
                 Observed::Sleep => JobEnd::Sleep,
@@ -335,8 +350,10 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         manager: manager()?,
         names: None,
         remaps_cpus: workload.settings.missing_cpus == MissingCpus::Remap,
+        few_descriptors: workload.settings.descriptors == Descriptors::Few,
         ends_with_processes: by_demos,
         announcer: None,
+        power: None,
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
@@ -369,13 +386,18 @@ fn announcer(args: &Args, workload: &Workload) -> Result<Option<Arc<Announcer>>,
     Ok(Some(Arc::new(announcer)))
 }
 
+/// Says on standard error what is legal but suspicious.
+fn warn(demos: Option<&mut Narrator>, text: &str) {
+    match demos {
+        Some(narrator) => narrator.warning(text),
+        None => drop(writeln!(io::stderr(), "warning: {text}")),
+    }
+}
+
 /// Reports the slices that have other CPUs than the file says, because the machine lacks these.
 fn remap(workload: &Workload, mut demos: Option<&mut Narrator>) {
     let Ok(present) = takt_linux::rt::affinity(0) else { return };
-    let mut say = |text: String| match demos.as_deref_mut() {
-        Some(narrator) => narrator.warning(&text),
-        None => drop(writeln!(io::stderr(), "warning: {text}")),
-    };
+    let mut say = |text: String| warn(demos.as_deref_mut(), &text);
     for (number, window) in workload.system.windows.iter().enumerate() {
         let mut taken: Vec<(CpuSet, CpuSet)> = Vec::new();
         for slice in &window.slices {
@@ -564,6 +586,8 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     match error {
         E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
         E::CpuInUse(u) => Failure::machine(Code::CpuInUse, &u.reason, &u.fix),
+        E::FrequencyInUse(u) => Failure::machine(Code::FrequencyInUse, &u.reason, &u.fix),
+        E::Power(u) => Failure::machine(Code::PowerUnavailable, &u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {
@@ -591,6 +615,10 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
             Failure::at(Code::UnreadableFile, workload, Some(task), error.to_string(), hint)
         }
         E::ClassRefused { name, class, source } => class_refused(&name, class, &source),
+        E::System { ref source, .. } if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            let hint = "write `descriptors: few` and `client: none` into the file, or raise the limit (`ulimit -Hn`)";
+            Failure::machine(Code::SystemError, error, hint)
+        }
         E::System { .. } => Failure::machine(Code::SystemError, error, "see `takt doctor`"),
         E::Scheduler(_) => Failure::status(101, Code::InternalFault, error),
     }
@@ -609,10 +637,18 @@ struct Opened {
 }
 
 /// The control of a run. Its engine learns which policies may take over.
-fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
+fn control(
+    args: &Args,
+    workload: &Workload,
+    engine: &mut Engine,
+    platform: Option<&Platform>,
+) -> Result<(takt_exec::Control, Opened), Failure> {
     let system = engine.system().clone();
     let others = crate::input::takeovers(&system);
     let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    if let Some(host) = platform.map(|platform| power::host(workload, platform)).transpose()?.flatten() {
+        mirror.set_power(host);
+    }
     engine.add_alternatives(others.iter().copied());
     mirror.add_alternatives(others);
     let one_policy = workload.handed.as_ref().is_some_and(|handed| handed.one_policy);
@@ -748,6 +784,9 @@ impl Observer for Watch<'_> {
         server.reload();
         true
     }
+    fn starting(&mut self, processes: usize, all: usize) {
+        self.bar.starting(processes, all);
+    }
     fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) -> io::Result<()> {
         self.steps.changed(at, by, command, loaded);
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
@@ -815,6 +854,15 @@ impl Observer for Watch<'_> {
         }
         Ok(())
     }
+    /// At once, since a service may never end. Standard error is not waited for.
+    fn noticed(&mut self, what: &str) -> io::Result<()> {
+        match &mut self.demos {
+            Some(narrator) => narrator.warning(what),
+            None if writable() => drop(writeln!(io::stderr(), "warning: {what}")),
+            None => {}
+        }
+        Ok(())
+    }
     fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
         self.steps.step(now, inputs);
         self.watch(|live, listener| live.advance(now, listener));
@@ -841,14 +889,35 @@ impl Observer for Watch<'_> {
 struct Bar {
     shown: bool,
     next: Time,
+    /// When the start of the processes is shown next; `None` if it never is.
+    next_start: Option<Instant>,
 }
 
 impl Bar {
     fn new(wanted: bool) -> Bar {
+        let wanted = wanted && io::stderr().is_terminal();
         Bar {
             shown: false,
-            next: if wanted && io::stderr().is_terminal() { Time::from_ns(500_000_000) } else { Time::MAX },
+            next: if wanted { Time::from_ns(500_000_000) } else { Time::MAX },
+            next_start: wanted.then(|| Instant::now() + Duration::from_millis(500)),
         }
+    }
+    /// So many of all processes have been started.
+    fn starting(&mut self, processes: usize, all: usize) {
+        // The clock is read for few of many processes.
+        if !processes.is_multiple_of(16) && processes != all {
+            return;
+        }
+        if self.next_start.is_none_or(|next| Instant::now() < next) || !writable() {
+            return;
+        }
+        self.next_start = Some(Instant::now() + Duration::from_millis(200));
+        self.shown = true;
+        let what = match processes {
+            0 => format!("making the groups of {all} processes"),
+            _ => format!("{processes} of {all} processes"),
+        };
+        let _ = write!(io::stderr(), "\r\x1b[Kstarting: {what}");
     }
     fn show(&mut self, now: Time, length: Option<Span>) {
         if now < self.next || !writable() {
@@ -899,10 +968,11 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
             "done": reacted.done, "suppressed": reacted.suppressed, "failed": reacted.failed,
         })).collect::<Vec<_>>(),
         "failed_commands": report.failed_commands,
-        "startup_ns": report.startup.as_nanos() as u64,
+        "startup_ns": report.startup.as_nanos() as u64, "startup_cpu_ns": report.startup_cpu.ns(),
+        "scheduler_page_faults": report.page_faults,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
-        "dropped_records": report.dropped, "refused": report.failures,
+        "dropped_records": report.dropped, "refused": report.failures, "power": power::object(report),
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
             Some(TaskEnd::Exited(code)) => json!({"exited": code}),
@@ -956,6 +1026,7 @@ fn print(
         short(effort.quantile(990)),
         short(effort.max())
     )?;
+    power::lines(workload, report).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     remarks(workload, report, realtime)
         .iter()
         .try_for_each(|remark| writeln!(out, "{}", crate::report::visible(remark)))
@@ -1070,6 +1141,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     remarks.extend((0..workload.tasks.len()).flat_map(|index| remarks_on_ends(workload, report, index)));
     remarks.extend(remarks_on_reactions(workload, report));
+    remarks.extend(power::remarks(report));
     if let Some(e) = &report.spawn_error {
         remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));
     }

@@ -10,12 +10,14 @@ use crate::input::{Input, LateJobs, duration, ignored, priorities_note};
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::Progress;
 use crate::report::Summary;
+use crate::report::power::{self, Power};
 use crate::report::simulated::{Notes, Simulated};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
+use takt_core::power::{Host, Platform};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -58,6 +60,9 @@ pub(crate) struct Args {
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them as numbers (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
+    /// Write the energy of each frequency domain and task, and the temperatures, as a table (needs `platform` in the file)
+    #[arg(long, value_name = "OUT.csv", conflicts_with = "replay")]
+    energy: Option<std::path::PathBuf>,
     /// Write one hyperperiod of the schedule as a window table that `takt run` and `takt sim` accept
     #[arg(long, value_name = "OUT.yaml", conflicts_with = "replay")]
     emit_windows: Option<std::path::PathBuf>,
@@ -102,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay);
-    files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
+    files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows).chain(&args.energy))?;
     let (length, replayed) = prepare(args, record, &mut workload)?;
     ignored(&workload, Driver::Simulation, args.allow_differences)?;
     if let Some(path) = &args.emit_windows {
@@ -111,13 +116,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut notes = Notes::new(&workload, args.rounds.is_some());
     let end = crate::input::last_instant(&workload.system, length);
     let mut header = header::header(&workload, "sim", Some(end));
-    let lent = stays(&workload) && replayed.is_none();
+    // A power policy is built from the tasks of the workload.
+    let lent = stays(&workload) && replayed.is_none() && workload.power.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
     if let Some(tasks) = tasks {
         system.tasks = tasks;
     }
     let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
+    let platform = host_power(&workload, replayed.as_ref(), &mut engine)?;
+    if let Some(platform) = &platform {
+        header = header::with_power(header, &workload, platform);
+    }
     if let Some(replay) = &replayed {
         engine.add_alternatives(replay.policies.iter().copied());
         for table in &replay.tables {
@@ -152,6 +162,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
     let (context_switches, windows_lost) = (engine.context_switches(), engine.windows_lost());
     let deadlocks = engine.deadlocks();
+    let power_counts = engine.power().map(takt_core::power::Host::counts);
     // The engine's memory is needed for what is printed.
     let system = engine.into_system();
     if lent {
@@ -166,8 +177,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
         windows_lost,
         simulated: replayed.is_none(),
     };
+    let power = platform.as_ref().map(|platform| Power {
+        workload: &workload,
+        platform,
+        report: report.as_ref().and_then(|report| report.power.as_ref()),
+        counts: power_counts,
+    });
+    if let (Some(_), None) = (&args.energy, &power) {
+        let message = "`--energy` has nothing to write: the file describes no machine that draws power";
+        return Err(Failure::input(Code::NoEffect, message, "add `platform:` to the file, or leave `--energy` out"));
+    }
+    if let (Some(path), Some(power)) = (&args.energy, &power) {
+        let file = File::create(path).map_err(|e| Failure::write(path, &e))?;
+        let mut file = BufWriter::new(file);
+        power::write_csv(power, &mut file).and_then(|()| file.flush()).map_err(|e| Failure::write(path, &e))?;
+    }
     let simulated =
-        Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks };
+        Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks, power };
     if args.output.json {
         let (mut more, tasks) = simulated.json();
         more["source"] = "sim".into();
@@ -193,6 +219,42 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
 }
 
+/// Gives the engine the power policy: that of the recorded run, or of the workload. Returns the machine that has frequencies and zones.
+///
+/// # Errors
+/// When the policy needs a machine that the file does not describe.
+fn host_power(
+    workload: &Workload,
+    replayed: Option<&Replay>,
+    engine: &mut takt_core::engine::Engine,
+) -> Result<Option<Platform>, Failure> {
+    if let Some(replay) = replayed {
+        let Some(recorded) = &replay.power else { return Ok(None) };
+        let registry = takt_workload::power_registry();
+        let host = Host::new(&recorded.spec, registry, engine.system(), recorded.platform.clone(), &recorded.demands);
+        let host = host.map_err(|_| {
+            let message = "the power policy of the record does not suit this workload";
+            Failure::input(Code::OtherRecord, message, "give the workload of the recorded run")
+        })?;
+        engine.set_power(host);
+        return Ok(Some(recorded.platform.clone()));
+    }
+    let spec = workload.power.as_ref().filter(|spec| !spec.is_none());
+    let Some((platform, _)) = &workload.scenario.machine else {
+        let Some(spec) = spec else { return Ok(None) };
+        let message = format!("the power policy `{}` needs a `platform` in a simulation", spec.profile.name);
+        let hint =
+            "add `platform:` to the file, such as `platform: platforms/imx8qm.yaml`, or leave the power policy out";
+        return Err(Failure::input(Code::MissingKey, message, hint));
+    };
+    let host = workload.power_host(platform.clone());
+    let host = host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))?;
+    if let Some(host) = host {
+        engine.set_power(host);
+    }
+    Ok(Some(platform.clone()))
+}
+
 /// Whether a simulation changes no task, so that the engine needs no copy of them.
 fn stays(workload: &Workload) -> bool {
     let calls = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
@@ -212,6 +274,7 @@ fn prepare(
         workload.hand_over();
         workload.clear_simulated();
     } else {
+        workload.settle_platform();
         workload.settle_simulation(args.on_abort.map(|rule| match rule {
             AbortRule::Finish => OnAbort::Finish,
             AbortRule::Restart => OnAbort::Restart,

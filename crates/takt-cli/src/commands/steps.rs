@@ -6,6 +6,7 @@
 //! before it. A record without that line was cut off.
 
 pub(crate) mod fingerprint;
+pub(crate) mod power;
 
 use crate::failure::Failure;
 use crate::input::takeovers;
@@ -53,6 +54,13 @@ impl Writer {
         });
         let (steps, checksum) = (0, Checksum::default());
         Writer { path: path.map(Path::to_path_buf), header, out: None, error: None, steps, checksum }
+    }
+
+    /// The run has this power policy.
+    pub(crate) fn power(&mut self, power: &power::Recorded) {
+        if self.path.is_some() {
+            self.header["power"] = power.to_json();
+        }
     }
 
     /// Creates the file, when there is something to write: a run that cannot begin leaves none behind.
@@ -165,6 +173,8 @@ pub(crate) struct Replay {
     pub(crate) policies: Vec<PolicySpec>,
     /// The window tables that may take over, by number.
     pub(crate) tables: Vec<WindowTable>,
+    /// The power policy of the run.
+    pub(crate) power: Option<power::Recorded>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
@@ -302,7 +312,9 @@ impl Reader {
         }
         let loaded = loaded.iter().map(|policy| self.loaded(policy)).collect::<Result<Vec<_>, _>>()?;
         let policies = [policies, loaded].concat();
-        Ok(Replay { steps, horizon, policies, tables, differences, doubts })
+        let power = or_null(&self.header["power"], power::Recorded::from_json);
+        let power = power.ok_or_else(|| self.wrong(1, "its power policy is none that this program has"))?;
+        Ok(Replay { power, steps, horizon, policies, tables, differences, doubts })
     }
 
     /// A policy that the run learned of after its start.
@@ -385,7 +397,8 @@ fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<O
 
 /// The task that a step of another system is about, where this one has only so many.
 fn absent_task(step: &Value, tasks: usize) -> Option<u64> {
-    let of_tasks = |input: &&Value| !["configure", "switch", "table"].iter().any(|other| input[0] == *other);
+    let of_tasks =
+        |input: &&Value| !["configure", "switch", "table", "temperature"].iter().any(|other| input[0] == *other);
     let inputs = step[1].as_array().into_iter().flatten().filter(of_tasks);
     inputs.filter_map(|input| input[1].as_u64()).find(|task| *task >= tasks as u64)
 }
@@ -421,6 +434,7 @@ fn to_json(input: &Input) -> Value {
         Input::Terms { task, deadline, runtime, utility } => {
             json!(["terms", task.0, deadline.map(Span::ns), runtime.map(Span::ns), utility])
         }
+        Input::Temperature { zone, millidegrees } => json!(["temperature", zone, millidegrees]),
     }
 }
 
@@ -436,6 +450,10 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
     }
     if value[0] == "table" {
         return Some(Input::Table { to: u16(&value[1]).filter(|to| usize::from(*to) < tables)? });
+    }
+    if value[0] == "temperature" {
+        let millidegrees = or_null(&value[2], |v| i32::try_from(v.as_i64()?).ok())?;
+        return Some(Input::Temperature { zone: u16(&value[1])?, millidegrees });
     }
     let task = TaskId(value[1].as_u64().filter(|t| *t < system.tasks.len() as u64)? as u32);
     let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
@@ -523,6 +541,8 @@ mod tests {
     fn every_input_survives_the_file() {
         let (task, resource) = (TaskId(3), ResourceId(1));
         let inputs = [
+            Input::Temperature { zone: 1, millidegrees: Some(-1_500) },
+            Input::Temperature { zone: 0, millidegrees: None },
             Input::Usage { task, consumed: Work::nominal(Span::from_us(5)) },
             Input::Dispatched { task, place: Place(2), at: Time::ZERO + Span::from_us(9) },
             Input::Complete { task, job: 7 },

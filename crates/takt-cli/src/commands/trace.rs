@@ -183,7 +183,8 @@ fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
     let handlers = summary.total.handlers;
     let [activations, cut_off, behind] = [total.activations, total.cut_off, total.behind];
     let tables = [("activations", activations), ("cut off", cut_off), ("behind", behind)];
-    let more = tables.into_iter().chain([("handlers", handlers), ("deadlocks", summary.deadlocks)]);
+    let power = [("frequency requests", summary.frequencies), ("skipped starts", summary.skipped_starts)];
+    let more = tables.into_iter().chain([("handlers", handlers), ("deadlocks", summary.deadlocks)]).chain(power);
     let more: String = more.filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
     writeln!(
         out,
@@ -197,6 +198,17 @@ fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
         total.preemptions,
         total.migrations
     )?;
+    for (index, zone) in summary.zones.iter().enumerate() {
+        let degrees = |value: Option<i32>| {
+            value.map_or("unknown".to_owned(), |milli| format!("{:.3} °C", f64::from(milli) / 1000.0))
+        };
+        let (name, last, highest) = (trace.header.zone(index as u16), degrees(zone.last), degrees(zone.highest));
+        writeln!(
+            out,
+            "temperature of {name}: {last} at the end, {highest} at most; samples {}, bad {}",
+            zone.samples, zone.bad
+        )?;
+    }
     note_end(trace, out)?;
     Ok(Verdict::Done)
 }

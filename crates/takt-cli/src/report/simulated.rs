@@ -1,5 +1,6 @@
 //! What a summary says of a simulation alone: what the machine cost, what happened to it, who got how much of the CPUs.
 
+use super::power::Power;
 use super::tables::{percent, table};
 use crate::header::header;
 use serde_json::{Map, Value, json};
@@ -117,6 +118,8 @@ pub(crate) struct Simulated<'a> {
     pub(crate) notes: &'a Notes,
     /// How many deadlocks there were.
     pub(crate) deadlocks: u64,
+    /// What the machine drew, and what the power policy did.
+    pub(crate) power: Option<Power<'a>>,
 }
 
 /// One task's part of the CPU time, in millionths of a CPU.
@@ -202,6 +205,9 @@ impl Simulated<'_> {
             };
             object["switches"] = self.notes.switches.iter().map(switch).collect();
         }
+        if let Some(power) = &self.power {
+            object["power"] = power.json();
+        }
         let shares = self.shares();
         let task = move |index: usize| {
             let mut task = json!({});
@@ -210,6 +216,9 @@ impl Simulated<'_> {
             }
             if let Some(time) = self.report.map(|r| &r.tasks[index]) {
                 (task["received_ns"], task["worked_ns"]) = (time.received.ns().into(), time.worked.ns().into());
+            }
+            if let Some(uj) = self.power.as_ref().and_then(|power| power.of_task(index)) {
+                task["energy_uj"] = uj.into();
             }
             if let Some(share) = shares.as_ref().map(|s| &s[index]) {
                 task["share_millionths"] =
@@ -224,7 +233,7 @@ impl Simulated<'_> {
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let workload = self.workload;
         // A replay has the costs of the machine that it was recorded on.
-        let Some(report) = self.report else { return Ok(()) };
+        let Some(report) = self.report else { return self.power.iter().try_for_each(|power| power.print(out)) };
         // Where no CPU shares a ready queue there is nobody to interrupt or to wait for.
         if report.interrupts + report.blocked_entries > 0 {
             let Report { scheduler_runs, interrupts, blocked_entries, .. } = report;
@@ -270,6 +279,7 @@ impl Simulated<'_> {
         if more > 0 {
             writeln!(out, "deadlock: {more} more")?;
         }
+        self.power.iter().try_for_each(|power| power.print(out))?;
         let Some(shares) = self.shares() else { return Ok(()) };
         let known = |value: fn(&Share) -> Option<i64>| shares.iter().any(|s| value(s).is_some());
         let (predicted, changed) = (known(|s| s.predicted), !workload.scenario.changes.is_empty());

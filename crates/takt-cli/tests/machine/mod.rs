@@ -42,6 +42,7 @@ const ONE_IN: u32 = 10;
 pub(crate) fn on_cpus(test: impl Fn()) {
     static REPEATED: Mutex<Duration> = Mutex::new(Duration::ZERO);
     let _alone = alone();
+    let whole = Instant::now();
     let (mut excused, mut quiet) = (true, 0);
     ATTEMPTS.set(1);
     for attempt in 1.. {
@@ -49,7 +50,7 @@ pub(crate) fn on_cpus(test: impl Fn()) {
         let (began, watch) = (Instant::now(), Watch::begin());
         let result = catch_unwind(AssertUnwindSafe(&test));
         let stalls = watch.end();
-        let Err(why) = result else { return tell_attempts() };
+        let Err(why) = result else { return tell_attempts(whole.elapsed()) };
         another_attempt();
         let mut repeated = REPEATED.lock().unwrap();
         *repeated += began.elapsed();
@@ -77,9 +78,10 @@ pub(crate) fn another_attempt() {
     ATTEMPTS.set(ATTEMPTS.get() + 1);
 }
 
-/// Tells continuous integration, which gives a file for it, how many attempts the test of this thread needed.
-fn tell_attempts() {
-    let line = format!("{}\t{}\n", ATTEMPTS.get(), std::thread::current().name().unwrap_or("main"));
+/// Tells continuous integration, which gives a file for it, how many attempts the test of this thread needed, and how long it had the machine.
+fn tell_attempts(time: Duration) {
+    let name = std::thread::current().name().unwrap_or("main").to_owned();
+    let line = format!("{}\t{}\t{name}\n", ATTEMPTS.get(), time.as_millis());
     append("TAKT_TESTS_ATTEMPTS", &line);
 }
 

@@ -93,6 +93,8 @@ impl Context<'_> {
             core::mem::swap(&mut task.jitter, jitter);
         }
         self.state.record(self.sink, RecordKind::Table { to });
+        #[cfg(feature = "power")]
+        self.state.tell_power(crate::power::Event::Table);
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
@@ -153,6 +155,8 @@ impl Context<'_> {
     /// A window of a table begins.
     pub fn window(&mut self, window: u32, frame: u64) {
         self.state.record(self.sink, RecordKind::Window { window, frame });
+        #[cfg(feature = "power")]
+        self.state.tell_power(crate::power::Event::WindowStart { window, frame });
     }
     /// Windows passed unserved.
     pub fn windows_lost(&mut self, count: u64) {

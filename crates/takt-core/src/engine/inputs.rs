@@ -81,6 +81,8 @@ impl State {
                 }
             }
             Input::Exit { task, ending } => self.exit(task, ending, sink),
+            #[cfg(feature = "power")]
+            Input::Temperature { zone, millidegrees } => self.temperature(zone, millidegrees, sink),
         }
     }
 

@@ -61,6 +61,22 @@ pub enum Command {
         /// What it goes on with.
         work: Activity,
     },
+    /// Set the frequency of a domain ([`crate::power::Platform::domains`]). Such commands come last.
+    #[cfg(feature = "power")]
+    Frequency {
+        /// Index of the domain.
+        domain: u16,
+        /// In kilohertz; one of the frequencies of the domain.
+        khz: u32,
+    },
+    /// Limit the idle states of a CPU.
+    #[cfg(feature = "power")]
+    IdleLatency {
+        /// The CPU.
+        cpu: Place,
+        /// Microseconds that leaving an idle state may take; `None` allows all of them.
+        limit_us: Option<u32>,
+    },
 }
 
 /// What comes of a step.

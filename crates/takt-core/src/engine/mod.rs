@@ -20,6 +20,8 @@ mod jobs;
 mod messages;
 #[cfg(feature = "mirror")]
 mod mirror;
+#[cfg(feature = "power")]
+mod power;
 mod step;
 mod switching;
 mod task_set;

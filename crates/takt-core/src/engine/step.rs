@@ -115,6 +115,8 @@ impl Engine {
             closing: false,
             #[cfg(feature = "mirror")]
             acts: None,
+            #[cfg(feature = "power")]
+            power: None,
             system,
         };
         state.make_lists(n);
@@ -136,7 +138,10 @@ impl Engine {
         if !self.decided {
             return Some(self.state.now);
         }
-        self.state.agenda.first().map(|(at, _)| at)
+        let first = self.state.agenda.first().map(|(at, _)| at);
+        #[cfg(feature = "power")]
+        let first = self.earlier_power_timer(first);
+        first
     }
 
     /// As [`Engine::next_due`], for a driver that looks at the ends of budgets from `earliest` on only, because it shares a CPU with
@@ -147,7 +152,10 @@ impl Engine {
         match first {
             // The slots of budgets come first.
             Some((at, slot)) if slot < self.state.room => {
-                Some(at.max(earliest).min(self.state.agenda.first_from(self.state.room)))
+                let first = Some(at.max(earliest).min(self.state.agenda.first_from(self.state.room)));
+                #[cfg(feature = "power")]
+                let first = self.earlier_power_timer(first);
+                first
             }
             _ => self.next_due(),
         }
@@ -172,6 +180,8 @@ impl Engine {
             self.decided = true;
             if !self.started {
                 self.started = true;
+                #[cfg(feature = "power")]
+                state.tell_power(crate::power::Event::Start);
                 self.policy.start(&mut Context { state, sink });
                 deliver(state, &mut *self.policy, sink);
             }
@@ -208,6 +218,8 @@ impl Engine {
             state.input(input, sink);
             deliver(state, &mut *self.policy, sink);
         }
+        #[cfg(feature = "power")]
+        self.fire_power_timer();
         let (state, policy) = (&mut self.state, &mut *self.policy);
         loop {
             while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= now) {
@@ -228,6 +240,8 @@ impl Engine {
             }
         }
         self.decide(sink);
+        #[cfg(feature = "power")]
+        self.request_power(sink);
         Reaction { commands: &self.commands, replies: &self.state.replies }
     }
 

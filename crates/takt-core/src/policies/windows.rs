@@ -9,10 +9,14 @@
 
 use super::mersenne::Mt19937;
 use crate::cpus::CpuSet;
+#[cfg(feature = "power")]
+use crate::model::PartitionId;
 use crate::model::{
     self, Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, Profile, Scope, System, TableRules, Task, TaskId,
     Terms,
 };
+#[cfg(feature = "power")]
+use crate::policy::Side;
 use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy, PreparedTable, Table};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
@@ -204,6 +208,8 @@ impl Windows {
     /// Opens the current window, which ends at `self.end`.
     fn open(&mut self, cx: &mut Context<'_>) {
         cx.window(self.current as u32, self.frame);
+        #[cfg(feature = "power")]
+        self.table.sides.fill(Side::default());
         cx.set_border(self.timer, self.end);
         let Windows { table, partitions, current, end, demos, .. } = self;
         for slice in &table.windows[*current].slices {
@@ -237,6 +243,8 @@ impl Windows {
 
     /// Closes the current window: safety-critical activations that are not over are overruns.
     fn close(&mut self, cx: &mut Context<'_>) {
+        #[cfg(feature = "power")]
+        cx.tell_power(crate::power::Event::WindowEnd { window: self.current as u32 });
         if self.demos.is_some() {
             let Windows { table, partitions, current, end, .. } = self;
             for slice in &table.windows[*current].slices {
@@ -378,6 +386,8 @@ impl Windows {
         } else {
             let job = cx.job(task).expect("it is its turn").number;
             let amount = partition.demos.drawn.take().unwrap_or_else(|| cx.drawn_budget(task, job));
+            #[cfg(feature = "power")]
+            let amount = if best_effort { amount } else { cx.scaled_budget(slice.place, amount) };
             decision.run_with(task, slice.place, Budget { amount, clock: Clock::Elapsed });
             amount
         };
@@ -385,6 +395,49 @@ impl Windows {
             partition.demos.end.get_or_insert(cx.now() + amount);
         }
         true
+    }
+}
+
+#[cfg(feature = "power")]
+impl Windows {
+    /// Tells the power policy which side of a slice runs, and asks it whether a best-effort partition may start. Returns whether the
+    /// best-effort side runs.
+    fn enter_side(&mut self, (window, slice): (usize, usize), be_side: bool, cx: &mut Context<'_>) -> bool {
+        use crate::power::Event;
+        let of = &self.table.windows[window].slices[slice];
+        let (place, be) = (of.place, of.be);
+        let (index, number) = (window as u32, slice as u16);
+        let side = self.table.sides[slice];
+        let critical = self.table.busy[slice];
+        if !critical && !be_side {
+            return false;
+        }
+        if side.critical != Some(critical) {
+            self.table.sides[slice].critical = Some(critical);
+            cx.tell_power(match critical {
+                true => Event::SafetyCriticalStart { window: index, slice: number, place },
+                false => Event::BestEffortStart { window: index, slice: number, place },
+            });
+        }
+        if critical {
+            return false;
+        }
+        if side.may_start.is_none()
+            && let Some(be) = be.filter(|be| self.has_something(*be, cx))
+        {
+            let may = cx.may_start(PartitionId(be as u32), index);
+            self.table.sides[slice].may_start = Some(may);
+        }
+        self.table.sides[slice].may_start != Some(false)
+    }
+
+    /// Whether a best-effort partition has something that could start now.
+    fn has_something(&self, partition: usize, cx: &Context<'_>) -> bool {
+        let partition = &self.partitions[partition];
+        match partition.is_fifo() {
+            true => partition.current().is_some() && !partition.tasks.iter().all(|task| cx.is_gone(*task)),
+            false => partition.tasks.iter().any(|task| cx.is_ready(*task)),
+        }
     }
 }
 
@@ -475,12 +528,48 @@ impl Policy for Windows {
         }
         let all_done = !self.table.busy.contains(&true);
         for slice in 0..slices {
-            let Some(be) = self.table.windows[window].slices[slice].be else { continue };
             let slice_done = self.table.be_start == BestEffortStart::SliceDone && !self.table.busy[slice];
-            if all_done || slice_done {
-                self.run(be, (window, slice), true, cx, decision);
+            let be_side = all_done || slice_done;
+            #[cfg(feature = "power")]
+            if cx.has_power() && !self.enter_side((window, slice), be_side, cx) {
+                continue;
+            }
+            let Some(be) = self.table.windows[window].slices[slice].be.filter(|_| be_side) else { continue };
+            self.run(be, (window, slice), true, cx, decision);
+        }
+    }
+
+    #[cfg(feature = "power")]
+    fn idle_until(&self, cpu: Place, cx: &Context<'_>) -> Option<Time> {
+        let lends = |slice: &&crate::policy::TableSlice| slice.lent.contains(&cpu);
+        let count = self.table.windows.len();
+        // What of the present window may still run here?
+        let present = self.table.windows[self.current].slices.iter().position(|slice| slice.lent.contains(&cpu));
+        if let Some(index) = present {
+            let slice = &self.table.windows[self.current].slices[index];
+            let be = slice.be.filter(|_| self.table.sides[index].may_start != Some(false));
+            let over = |partition: usize| {
+                let partition = &self.partitions[partition];
+                partition.is_fifo()
+                    && partition.current().is_none_or(|_| partition.tasks.iter().all(|t| cx.is_gone(*t)))
+            };
+            if ![slice.sc, be].into_iter().flatten().all(over) {
+                return None;
             }
         }
+        // A table that waits may bring anything at the end of the frame.
+        let waits = self.other.as_ref().is_some_and(|next| next.0.waits);
+        let mut until = self.end;
+        for step in 1..count {
+            let index = (self.current + step) % count;
+            let next = &self.table.windows[index];
+            let used = next.slices.iter().filter(lends).any(|slice| slice.sc.is_some() || slice.be.is_some());
+            if used || index == 0 && waits {
+                break;
+            }
+            until += next.length;
+        }
+        Some(until)
     }
 
     fn timers(&self) -> u16 {

@@ -7,6 +7,8 @@ use super::table::PreparedTable;
 use crate::cpus::CpuSet;
 use crate::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use crate::record::Place;
+#[cfg(feature = "power")]
+use crate::time::Time;
 use alloc::boxed::Box;
 
 /// A scheduling policy.
@@ -43,6 +45,14 @@ pub trait Policy: Send {
     /// CPUs share one, or the policy has no such queues. Drivers ask for a task that has not run yet.
     fn home(&self, task: TaskId) -> Option<Place> {
         let _ = task;
+        None
+    }
+
+    /// Nothing can start on this idle CPU before that instant. `None` where something may start at any time. Asked only where there is a
+    /// power policy.
+    #[cfg(feature = "power")]
+    fn idle_until(&self, cpu: Place, cx: &Context<'_>) -> Option<Time> {
+        let _ = (cpu, cx);
         None
     }
 

@@ -393,6 +393,9 @@ pub(crate) struct State {
     /// The acts of the policy since it was last asked, where this state only mirrors that of another engine.
     #[cfg(feature = "mirror")]
     pub(crate) acts: Option<Vec<super::act::Act>>,
+    /// The power policy, where there is one.
+    #[cfg(feature = "power")]
+    pub(crate) power: Option<alloc::boxed::Box<crate::power::Host>>,
 }
 
 pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
@@ -400,6 +403,16 @@ pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
 }
 
 impl State {
+    /// The power policy learns of an event.
+    #[cfg(feature = "power")]
+    #[inline]
+    pub(crate) fn tell_power(&mut self, event: crate::power::Event) {
+        let now = self.now;
+        if let Some(host) = &mut self.power {
+            host.event(&event, now);
+        }
+    }
+
     #[inline]
     pub(crate) fn record(&self, sink: &mut dyn Sink, what: RecordKind) {
         self.record_at(self.now, sink, what);

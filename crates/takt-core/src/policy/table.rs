@@ -30,6 +30,19 @@ pub(crate) struct Table {
     pub(crate) be_start: BestEffortStart,
     /// Scratch: whether the safety-critical side of each slice still has something to run.
     pub(crate) busy: Vec<bool>,
+    /// By slice of the present window, for power policies.
+    #[cfg(feature = "power")]
+    pub(crate) sides: Vec<Side>,
+}
+
+/// What the power policy knows of a slice of the present window.
+#[cfg(feature = "power")]
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Side {
+    /// Whether it is on its safety-critical side, as the policy was told last.
+    pub(crate) critical: Option<bool>,
+    /// Whether the best-effort partition may run in this window, once it was asked.
+    pub(crate) may_start: Option<bool>,
 }
 
 /// The single-CPU places of a set, in a system of these CPUs.
@@ -62,7 +75,13 @@ impl Table {
         };
         let most = windows.iter().map(|w| w.slices.len()).max().unwrap_or(0);
         let windows = windows.iter().map(window).collect::<Result<_, Invalid>>()?;
-        Ok(Table { windows, be_start, busy: Vec::with_capacity(most) })
+        Ok(Table {
+            windows,
+            be_start,
+            busy: Vec::with_capacity(most),
+            #[cfg(feature = "power")]
+            sides: alloc::vec![Side::default(); most],
+        })
     }
 }
 

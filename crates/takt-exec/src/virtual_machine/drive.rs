@@ -10,7 +10,8 @@ use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
 use crate::report::Error;
-use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
+use crate::resumes::Resumes;
+use crate::scheduler::{Heard, Item, Links, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -38,6 +39,10 @@ pub(crate) struct Ran {
     pub(crate) ends_by: Option<Found>,
     pub(crate) outcome: Outcome,
     pub(crate) refusals: u64,
+    /// Processes that were moved out of their groups, and how often one was moved back.
+    pub(crate) escapes: [u64; 2],
+    /// Time for which the machine stood still.
+    pub(crate) paused: Span,
     pub(crate) replaced: u64,
     pub(crate) ended: u64,
 }
@@ -138,8 +143,9 @@ fn drive(
         }
         None => (None, Orders::default()),
     };
-    let setup =
-        Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+    let links = Links { inbox: scheduler_inbox, outbox: scheduler_outbox, returned: scheduler_returned };
+    let resumes = Resumes::new(if plan.few_descriptors { 1 } else { usize::MAX }, n);
+    let setup = Setup::new(engine, machine.clone(), plan, &lives, links, resumes);
     let lost = setup.lost.clone();
     lives.look();
     lives.send(&mut inbox);
@@ -191,10 +197,11 @@ fn drive(
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
         (replaced + task.replaced, ended + u64::from(matches!(task.life, Life::Ended | Life::Gone)))
     });
-    let refusals = machine.world().refusals;
+    let World { refusals, paused, escapes, .. } = *machine.world();
+    let escapes = [escapes, lives.tasks.iter().map(|task| task.strayed).sum()];
     drop(lives);
     let Notes { records, steps, tables } = notes;
-    Ok(Ran { records, steps, tables, found, ends_by, outcome, refusals, replaced, ended })
+    Ok(Ran { records, steps, tables, found, ends_by, outcome, refusals, escapes, paused, replaced, ended })
 }
 
 /// The commands that have not been sent.
@@ -257,6 +264,11 @@ struct Turns<'a, 'o> {
 }
 
 impl Turns<'_, '_> {
+    /// When the next sample of a temperature comes.
+    fn next_temperature(&self) -> Span {
+        self.machine.world().temperatures.front().map_or(Span::MAX, |(at, ..)| self.start + *at)
+    }
+
     fn supervise(&mut self) {
         let now = self.machine.world().now;
         self.machine.world().wake = false;
@@ -266,6 +278,11 @@ impl Turns<'_, '_> {
         self.lives.look();
         self.observer.drain(self.outbox, self.returned);
         self.orders.send(now, self.start);
+        while self.next_temperature() <= now {
+            let sample = self.machine.world().temperatures.pop_front();
+            let message = sample.map(|(_, zone, millidegrees)| Message::Temperature { zone, millidegrees });
+            self.lives.outgoing.extend(message);
+        }
         let elapsed = (now - self.start).or_zero();
         self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
         for (task, grace) in self.observer.left() {
@@ -294,7 +311,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
             let called = self.messages || machine.world().has_heard();
             let scheduler_at = if called { now } else { due.max(now) }.max(self.stalls.scheduler);
             let called = machine.world().wakes_supervisor();
-            let round = self.round.min(self.orders.next(self.start)).max(now);
+            let round = self.round.min(self.orders.next(self.start)).min(self.next_temperature()).max(now);
             let supervisor_at = if called { now } else { round }.max(self.stalls.supervisor);
             let next = machine.world().next().min(scheduler_at).min(supervisor_at);
             self.turns = if next == self.instant { self.turns + 1 } else { 0 };
@@ -362,6 +379,8 @@ struct Agreement {
     /// By task: since when it has been without a process, and since when an act has been refused.
     absent: Vec<Option<Span>>,
     refused: Vec<Option<Span>>,
+    /// By task: since when its process has been out of its group.
+    escaped: Vec<Option<Span>>,
 }
 
 /// Longer than all delays of a fault together: a round of the supervisor, stalls, a late end, an initialisation.
@@ -369,7 +388,8 @@ const PATIENCE: Span = Span::from_ms(150);
 
 impl Agreement {
     fn new(tasks: usize) -> Agreement {
-        Agreement { absent: vec![None; tasks], refused: vec![None; tasks] }
+        let [absent, refused, escaped] = [(); 3].map(|()| vec![None; tasks]);
+        Agreement { absent, refused, escaped }
     }
 
     /// Whoever runs for the engine has been started, on its CPUs, and nobody else, but for what was refused, which does not last. Who is at
@@ -378,15 +398,20 @@ impl Agreement {
         let (engine, world) = (scheduler.engine(), machine.world());
         let plan = world.plan.clone();
         let exact = world.faults.signals_are_exact();
+        // While the machine stands still, nothing can be repaired.
+        let now = world.now - world.paused;
         let lasts = |since: &mut Option<Span>, is: bool| {
-            *since = is.then(|| since.unwrap_or(world.now));
-            since.is_some_and(|since| world.now - since > PATIENCE)
+            *since = is.then(|| since.unwrap_or(now));
+            since.is_some_and(|since| now - since > PATIENCE)
         };
+        let escaped = |task: TaskId| world.processes.values().any(|process| process.task == task && process.escaped);
         for (slot, task) in scheduler.slots().iter().zip((0..).map(TaskId)) {
             let absent = matches!(slot.program, At::Absent { .. });
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
+            let strays = lasts(&mut self.escaped[task.index()], escaped(task));
+            assert!(!strays, "the process of task {} stays out of its group", task.0);
             // Outside of segments a process runs as an ordinary one, and one of the kernel's classes always does.
             if slot.kernel.is_some() || absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
                 continue;

@@ -16,6 +16,8 @@ pub(crate) struct Strike {
     pub(crate) end: TaskEnd,
     /// A process that it started outlives it.
     pub(crate) leaves_child: bool,
+    /// Another program moves it out of its group, and it does not end.
+    pub(crate) escapes: bool,
 }
 
 /// How often each kind of fault comes, in thousandths, and which are to come.
@@ -30,7 +32,11 @@ pub(crate) struct Faults {
     late_ends: u64,
     stalls: u64,
     strikes: VecDeque<Strike>,
+    /// The whole machine stands still while its clock advances, as under a host that pauses it: instants and lengths.
+    pauses: VecDeque<(Span, Span)>,
     signals_unasked: bool,
+    /// Acts of the supervisor are refused, too, by which a task can end for good.
+    hinders_supervisor: bool,
     /// The machine tells of groups that become empty.
     pub(crate) notifies: bool,
 }
@@ -44,13 +50,13 @@ impl Faults {
     /// A machine on which nothing goes wrong but that the process or thread of a task ends by itself.
     #[cfg(test)]
     pub(crate) fn killing(task: TaskId, at: Span) -> Faults {
-        let strike = Strike { at, task, signals: false, end: TaskEnd::Exited(0), leaves_child: false };
+        let strike = Strike { at, task, signals: false, end: TaskEnd::Exited(0), leaves_child: false, escapes: false };
         Faults { strikes: [strike].into(), ..Faults::none() }
     }
 
     /// Each kind is absent in about half of the seeds. `start` and `length` bound the strikes.
     pub(crate) fn new(seed: u64, tasks: usize, start: Span, length: Span) -> Faults {
-        let mut faults = Faults { seed, ..Faults::default() };
+        let mut faults = Faults { seed, hinders_supervisor: true, ..Faults::default() };
         faults.refused = faults.rate(120);
         faults.late_effects = faults.rate(300);
         faults.late_signals = faults.rate(300);
@@ -71,12 +77,52 @@ impl Faults {
                 signals: faults.draw(2) == 0,
                 end,
                 leaves_child: faults.draw(2) == 0,
+                escapes: false,
             });
         }
+        for _ in 0..faults.draw(2) {
+            strikes.push(Strike {
+                at: start + Span::from_ns(faults.draw(length.ns() as u64) as i64),
+                task: TaskId(faults.draw(tasks as u64 - 1) as u32),
+                signals: false,
+                end: TaskEnd::Exited(0),
+                leaves_child: false,
+                escapes: true,
+            });
+        }
+        if faults.draw(3) == 0 {
+            let at = start + Span::from_ns(faults.draw(length.ns() as u64) as i64);
+            let pause = Span::from_us(1 + faults.draw(80_000) as i64);
+            faults.pauses.push_back((at, pause));
+        }
         strikes.sort_by_key(|strike| strike.at);
-        faults.signals_unasked = strikes.iter().any(|strike| strike.signals);
+        faults.signals_unasked = strikes.iter().any(|strike| strike.signals || strike.escapes);
         faults.strikes = strikes.into();
         faults
+    }
+
+    /// Faults of a long run: each act can fail or be late, and every few minutes a process ends or is moved, or the machine stands still for up
+    /// to two seconds.
+    pub(crate) fn long(seed: u64, tasks: usize, start: Span, length: Span) -> Faults {
+        let mut faults = Faults { seed, signals_unasked: true, notifies: true, ..Faults::default() };
+        (faults.refused, faults.late_effects, faults.late_signals, faults.stalls) = (20, 100, 50, 20);
+        let mut at = start;
+        loop {
+            at += Span::from_ms(1 + faults.draw(300_000) as i64);
+            if at > start + length {
+                return faults;
+            }
+            let kind = faults.draw(4);
+            if kind == 0 {
+                let pause = Span::from_us(1 + faults.draw(2_000_000) as i64);
+                faults.pauses.push_back((at, pause));
+                continue;
+            }
+            let end = if kind == 1 { TaskEnd::Exited(7) } else { TaskEnd::Signalled(9) };
+            let task = TaskId(faults.draw(tasks as u64 - 1) as u32);
+            // A child that is left would keep its task from another process.
+            faults.strikes.push_back(Strike { at, task, signals: false, end, leaves_child: false, escapes: kind > 2 });
+        }
     }
 
     /// A machine on which nothing goes wrong but that the program of a task rings its bell at any time, the faster the higher `seed` is drawn.
@@ -87,7 +133,7 @@ impl Faults {
         while at < start + length {
             at += Span::from_ns(1 + faults.draw(most * 1000) as i64);
             let end = TaskEnd::Exited(0);
-            faults.strikes.push_back(Strike { at, task, signals: true, end, leaves_child: false });
+            faults.strikes.push_back(Strike { at, task, signals: true, end, leaves_child: false, escapes: false });
         }
         faults.seed = 0;
         faults
@@ -114,6 +160,11 @@ impl Faults {
     /// Whether a call fails.
     pub(crate) fn refuses(&mut self) -> bool {
         self.hits(self.refused)
+    }
+
+    /// Whether a call of the supervisor fails.
+    pub(crate) fn refuses_supervisor(&mut self) -> bool {
+        self.hinders_supervisor && self.refuses()
     }
 
     /// How much later a stop or start takes effect.
@@ -157,9 +208,15 @@ impl Faults {
         self.double_signals == 0 && !self.signals_unasked
     }
 
-    /// When the next strike comes.
+    /// When the next strike or pause comes.
     pub(crate) fn next(&self) -> Option<Span> {
-        self.strikes.front().map(|strike| strike.at)
+        let strike = self.strikes.front().map(|strike| strike.at);
+        strike.into_iter().chain(self.pauses.front().map(|(at, _)| *at)).min()
+    }
+
+    /// For how long the machine stands still now.
+    pub(crate) fn pause(&mut self, now: Span) -> Option<Span> {
+        self.pauses.pop_front_if(|(at, _)| *at <= now).map(|(_, length)| length)
     }
 
     /// Takes a strike that is due.

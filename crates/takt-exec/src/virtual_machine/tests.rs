@@ -88,8 +88,10 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         manager: None,
         names: None,
         remaps_cpus: false,
+        few_descriptors: false,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)
@@ -241,6 +243,25 @@ fn found_as_counted(system: &System, ran: &drive::Ran) {
         let late = |job| deadlines.get(job).is_some_and(|deadline| deadline.is_some_and(|deadline| deadline < end));
         found().for_each(|job| assert!(missed.contains(job) || last.contains(job) || late(job), "{job:?} is found"));
     }
+}
+
+/// With room for one descriptor, a process that has signalled mostly continues through the supervisor.
+#[test]
+fn few_descriptors_resume_as_many_jobs() {
+    let task = |name: &str| {
+        format!("- {{name: {name}, cmd: a, period: 20ms, runtime: 2ms, execution: [1ms], completion: signal}}\n")
+    };
+    let text = format!("policy: edf\ncpus: 0\ntasks:\n{}{}{}", task("a"), task("b"), task("c"));
+    let completed = |few: bool| {
+        let workload = load(Source { name: "few.yaml".into(), text: text.clone() });
+        let (system, mut plan, programs) = plan(&workload, Span::from_ms(400));
+        Arc::get_mut(&mut plan).expect("the only one").few_descriptors = few;
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        (0..3).map(|task| ran.outcome.engine.counts(TaskId(task)).completed).collect::<Vec<_>>()
+    };
+    assert_eq!(completed(false), [20; 3]);
+    assert_eq!(completed(true), [20; 3]);
 }
 
 /// A late job is found when its deadline passes, and not when it ends; one that waits, when its turn comes. A job that exceeds its
@@ -440,6 +461,7 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     let first = std::env::var("TAKT_FAULT_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seeds = first.map_or(1..=10_000, |seed: u64| seed..=seed);
     let (mut refusals, mut replaced, mut ended, mut completed, mut failed) = (0, 0, 0, 0, 0);
+    let (mut escapes, mut pauses) = ([0, 0], 0);
     for seed in seeds.clone() {
         let again = || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib faults");
         let source = Source { name: "drawn.yaml".into(), text: drawn(seed) };
@@ -469,14 +491,54 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
         assert_eq!(counts, ran.outcome.engine.totals(), "{}", again());
         (refusals, replaced, ended) = (refusals + ran.refusals, replaced + ran.replaced, ended + ran.ended);
         completed += counts.completed;
+        escapes = [escapes[0] + ran.escapes[0], escapes[1] + ran.escapes[1]];
+        pauses += u64::from(ran.paused > Span::ZERO);
     }
     println!(
-        "{completed} jobs completed, {refusals} acts refused, {replaced} processes replaced, {ended} tasks ended, {failed} runs did not begin"
+        "{completed} jobs completed, {refusals} acts refused, {replaced} processes replaced, {ended} tasks ended, {failed} runs did not begin, \
+         {} processes moved out of their groups and {} back, {pauses} runs on a machine that stood still",
+        escapes[0], escapes[1]
     );
     // Each kind of fault has come, and most of the work was done all the same.
     if first.is_none() {
         assert!(refusals > 10_000 && replaced > 1_000 && ended > 1_000 && completed > 100_000 && failed < 5_000);
+        assert!(escapes[0] > 1_000 && escapes[1] > 500 && pauses > 500);
     }
+}
+
+/// Eight hours of windows, in which processes end and are moved, acts are refused, and the machine stands still. Each window is recorded or
+/// counted as lost, and a replay of the steps gives the records.
+#[test]
+fn eight_hours_of_windows_lose_nothing() {
+    let seed = std::env::var("TAKT_FAULT_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let text = "windows:\n\
+         - {length: 700ms, slices: [{cpu: 0, sc_partition: A, be_partition: B}, {cpu: 1, sc_partition: C}]}\n\
+         - {length: 300ms, slices: [{cpu: 0, sc_partition: C}, {cpu: 1, sc_partition: A}]}\n\
+         partitions:\n\
+         - {name: A, processes: [{cmd: a, budget: 200ms, runtime: 90ms, on_exit: restart}]}\n\
+         - {name: B, processes: [{cmd: b, budget: 400ms, completion: none, on_exit: restart}]}\n\
+         - {name: C, processes: [{cmd: c, budget: 250ms, runtime: 300ms, completion: signal, on_exit: restart}]}\n";
+    let length = Span::from_secs(8 * 3600);
+    let (system, plan, programs) = plan(&load(Source { name: "long.yaml".into(), text: text.into() }), length);
+    let faults = Faults::long(seed, plan.processes.len(), Span::from_ms(1000), length);
+    let mut machine = Machine::new(plan.clone(), faults);
+    let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+    assert_eq!(ran.outcome.dropped, 0);
+    let windows = ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Window { .. })).count() as u64;
+    let lost = ran.outcome.engine.windows_lost();
+    println!(
+        "{windows} windows, {lost} lost while the machine stood still for {}; {:?} moves out and back, {} replacements",
+        ran.paused, ran.escapes, ran.replaced
+    );
+    assert_eq!(windows + lost, 2 * 8 * 3600, "with TAKT_FAULT_SEED={seed}");
+    assert!(ran.escapes[0] > 20 && ran.escapes[1] > 20 && ran.replaced > 20 && ran.paused > Span::from_secs(10));
+    // A process that was moved or replaced continues its schedule.
+    assert!((0..3).map(TaskId).all(|task| ran.outcome.engine.counts(task).activations > 20_000));
+    let mut engine = engine(system);
+    let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
+    let mut replayed = Records::default();
+    takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
+    assert!(replayed.0 == ran.records);
 }
 
 /// The records about other tasks than the hostile one.

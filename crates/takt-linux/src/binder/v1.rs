@@ -49,6 +49,9 @@ impl CpuBinder for V1 {
     fn take_in(&self, partition: PartitionHandle, child: i32) -> io::Result<()> {
         control::write(&self.list(partition, "cgroup.procs"), &child.to_string())
     }
+    fn home(&self, partition: PartitionHandle) -> Option<PathBuf> {
+        Some(self.set_of(partition.0 as usize))
+    }
     fn take_in_thread(&self, partition: PartitionHandle, thread: i32) -> io::Result<()> {
         control::write(&self.list(partition, "tasks"), &thread.to_string())
     }

@@ -189,6 +189,10 @@ impl<'a> Checker<'a> {
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }
             | RecordKind::Lost { .. }
+            | RecordKind::Frequency { .. }
+            | RecordKind::IdleLatency { .. }
+            | RecordKind::Temperature { .. }
+            | RecordKind::StartSkipped { .. }
             | RecordKind::Exit { .. } => {}
             RecordKind::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
             RecordKind::LateSignal { task, job } => {

@@ -1,10 +1,14 @@
 //! Gantt charts of a trace: as text for a terminal and as SVG.
 
+mod curves;
 mod rows;
 mod svg;
 mod text;
+mod xml;
 
 pub(crate) use rows::{heading_of, nice};
-pub(crate) use svg::{FILLS, px};
-pub use svg::{SvgOptions, escape, page, svg};
+pub(crate) use svg::FILLS;
+pub use svg::{SvgOptions, svg};
 pub use text::{TextOptions, text};
+pub(crate) use xml::px;
+pub use xml::{escape, page};

@@ -1,9 +1,11 @@
 //! The chart as a picture.
 
+use super::curves::{self, curves};
 use super::rows::{cpu_rows, groups, heading, nice, range, titles};
+use super::xml::{escape, page, px};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use takt_core::model::ResourceId;
 use takt_core::record::Outcome;
 use takt_core::time::{Span, Time};
@@ -88,43 +90,6 @@ impl Picture {
     }
 }
 
-/// A coordinate without useless digits.
-pub(crate) fn px(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
-}
-
-/// A picture of this size on white, in pixels: `head` is its style and what it defines, `body` what is drawn. O(length).
-#[must_use]
-pub fn page(width: &dyn Display, height: &dyn Display, head: &str, body: &str) -> String {
-    format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
-{head}
-<rect width="100%" height="100%" fill="#fff"/>
-{body}</svg>
-"##
-    )
-}
-
-/// Text as it stands in XML, between tags or in an attribute. Control characters become U+FFFD. O(length).
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // XML has no place for other control characters; marks of direction would reorder the text.
-            c if names::is_hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.into() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
@@ -146,7 +111,10 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let grouped = groups.iter().any(|(name, _)| name.is_some());
 
     let names = labels.iter().map(|l| l.chars().count().min(LABEL_MOST));
-    let longest = names.chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
+    let curves = curves(&trace.header, &line);
+    let letters = curves.iter().map(|curve| curve.letters().min(LABEL_MOST));
+    let longest =
+        names.chain(letters).chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
     let left = MARGIN + 22.0 + longest as f64 * CHARACTER + 10.0;
     let width = f64::from(options.width.max(400));
     let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0, has_load: false };
@@ -169,7 +137,8 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
             y += TASK_LANE;
         }
     }
-    let bottom = y + 6.0;
+    let first_curve = y + 4.0;
+    let bottom = y + 6.0 + curves.len() as f64 * curves::LANE;
 
     grid(&mut p, top, bottom);
     windows(&mut p, &line, top, bottom);
@@ -191,6 +160,12 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
             ));
         }
         task_lane(&mut p, trace, &line, &labels, task, y);
+    }
+    for (i, curve) in curves.iter().enumerate() {
+        let y = first_curve + i as f64 * curves::LANE;
+        let mut drawn = String::new();
+        curve.draw((MARGIN, y, p.right), (p.from, p.to), &|t| p.x(t), &mut drawn);
+        p.body += &drawn;
     }
     switches(&mut p, &line, top, bottom);
     let height = legend(&mut p, trace, &line, bottom + 40.0) + 22.0;

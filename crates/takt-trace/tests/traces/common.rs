@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Call, Completion, ResourceId, TaskId};
+use takt_core::model::{Call, Completion, PartitionId, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -301,6 +301,9 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             resources: vec!["the \"bus\"".into()],
             domains: vec![DomainLabel { name: "l<e,ft".into(), policy: "g-edf".into() }],
             alternatives: vec!["g-gua".into(), "rr:quantum=2ms,kpi=1".into()],
+            frequency_domains: vec!["0-3".into(), "4,5".into()],
+            zones: vec!["cpu \"big\"".into()],
+            partitions: vec!["a,b".into()],
             window_lengths: Vec::new(),
             duration: None,
             start_unix_ns,
@@ -340,7 +343,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
         let index = usize::from(who) % n;
         let task = TaskId(index as u32);
         let mut push = |what| trace.records.push(Stamped { record: Record { at, kind: what }, applied });
-        match (what % 11, job[index], running[index]) {
+        match (what % 12, job[index], running[index]) {
             (0..=1, None, _) => {
                 let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how) * 10));
                 push(RecordKind::Release { task, job: next[index], deadline });
@@ -458,6 +461,15 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                     push(RecordKind::Burst { task: TaskId(task), set_point, measured, next });
                 }
             }
+            (11, ..) => push(match how % 4 {
+                0 => RecordKind::Frequency { domain: u16::from(how / 4 % 2), khz: u32::from(how) * 1000 },
+                1 => RecordKind::IdleLatency {
+                    place: Place(u16::from(how) % trace.header.places.len() as u16),
+                    limit_us: (how > 99).then_some(u32::from(how)),
+                },
+                2 => RecordKind::Temperature { zone: 0, millidegrees: (how > 99).then_some((late - 400) as i32) },
+                _ => RecordKind::StartSkipped { partition: PartitionId(0), window: u32::from(how) },
+            }),
             _ => {}
         }
     }

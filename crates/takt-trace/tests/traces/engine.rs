@@ -74,7 +74,7 @@ fn run(system: &System, acts: &[(Time, TaskId, Act)], end: Time) -> (Engine, Tra
                 Command::Move { task, work, .. }
                 | Command::Start { task, work, .. }
                 | Command::Continue { task, work, .. } => renew(task, work),
-                Command::Stop { .. } | Command::Replace { .. } => {}
+                _ => {}
             }
         }
     }

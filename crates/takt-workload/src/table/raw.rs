@@ -48,7 +48,7 @@ pub(super) struct RawSlice {
     pub(super) cpus_place: Place,
     pub(super) sc: Option<(Target, Place)>,
     pub(super) be: Option<(Target, Place)>,
-    pub(super) frequency: Option<f64>,
+    pub(super) frequency: Option<(f64, Place)>,
 }
 
 pub(super) struct RawWindow {

@@ -36,7 +36,10 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
     let mut frame = Span::ZERO;
     for window in &table.windows {
         let built = resolve_window(reader, window, &table.partitions, &index, machine, &mut uses);
-        workload.slice_frequencies_mhz.push(window.slices.iter().map(|s| s.frequency).collect());
+        let frequency = |of: &Option<(f64, Place)>| of.as_ref().map(|(mhz, _)| *mhz);
+        workload.slice_frequencies_mhz.push(window.slices.iter().map(|s| frequency(&s.frequency)).collect());
+        let place = |of: &Option<(f64, Place)>| of.as_ref().map(|(_, place)| place.clone());
+        workload.slice_frequency_places.push(window.slices.iter().map(|s| place(&s.frequency)).collect());
         whole_milliseconds(reader, "length", built.length, &window.place);
         frame += built.length;
         if frame > MAX_DURATION {

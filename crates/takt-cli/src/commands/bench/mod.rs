@@ -8,16 +8,19 @@ mod classes;
 pub(crate) mod deadline;
 pub(crate) mod decide;
 mod decode;
+mod demos;
 mod figures;
 mod floor;
 mod hartstone;
 mod lab;
 mod latency;
+mod messages;
 mod misses;
 mod options;
 mod overhead;
 mod overload;
 mod reload;
+mod schedules;
 mod simulate;
 mod startup;
 mod top;
@@ -40,6 +43,8 @@ enum Bench {
     Overhead(overhead::Args),
     Calls(calls::Args),
     Startup(startup::Args),
+    Messages(messages::Args),
+    Demos(demos::Args),
     Top(top::Args),
     Reload(reload::Args),
     Misses(misses::Args),
@@ -59,6 +64,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
+        Bench::Messages(args) => messages::run(args),
+        Bench::Demos(args) => demos::run(args),
         Bench::Top(args) => top::run(args),
         Bench::Reload(args) => reload::run(args),
         Bench::Misses(args) => misses::run(args),

@@ -1,5 +1,6 @@
 //! The lines of a run under `takt demos`.
 
+use super::super::run::power;
 use super::log::{Level, Log, Logger};
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
@@ -207,6 +208,10 @@ impl Narrator {
         let told = ["CPUs were shared", "v1 is not possible", "v2 is not possible"];
         for note in report.notes.iter().filter(|note| told.iter().any(|start| note.starts_with(start))) {
             self.log.warning(note);
+        }
+        for remark in power::remarks(report) {
+            let (_, text) = remark.split_once(": ").unwrap_or_default();
+            self.log.warning(text);
         }
         if unread > 0 {
             self.log.warning(&format!("{unread} messages were dropped, because standard output was not read"));

@@ -1,24 +1,29 @@
-//! The option `-p`. This is the only place that decides about its policies.
+//! The option `-p`.
 
 use super::log::Log;
 use crate::failure::Failure;
-use takt_workload::Code;
+use takt_core::power::PowerSpec;
+use takt_workload::power_from_text;
 
-/// Prepares the power policy of this name, in any case of its letters.
+/// The power policy of this name with its arguments, in any case of its letters. Without one, that of the file holds.
 ///
 /// # Errors
-/// Every name but `none`.
-pub(super) fn set_up(policy: Option<&str>, log: &mut Log) -> Result<(), Failure> {
-    let Some(policy) = policy.filter(|policy| !policy.is_empty()) else {
-        log.info("Power management disabled (to enable, select a power policy using the -p parameter)");
-        return Ok(());
-    };
-    if policy.eq_ignore_ascii_case("none") {
-        log.info("Power management disabled ('none' policy selected)");
-        return Ok(());
+/// There is no such policy, or its arguments are wrong.
+pub(super) fn policy(text: Option<&str>) -> Result<Option<PowerSpec>, Failure> {
+    let text = text.filter(|text| !text.is_empty());
+    let spec = text.map(power_from_text).transpose();
+    spec.map_err(|fault| {
+        Failure::input(fault.code, &fault, "`takt policies --power` describes them; `-p none` is none")
+    })
+}
+
+/// Logs whether frequencies are controlled.
+pub(super) fn announce(policy: Option<&PowerSpec>, is_asked: bool, log: &mut Log) {
+    match policy {
+        None => log.info("Power management disabled (to enable, select a power policy using the -p parameter)"),
+        Some(spec) if spec.is_none() && is_asked => {
+            log.info("Power management disabled ('none' policy selected)");
+        }
+        Some(spec) => log.info(&format!("Power policy '{}'", takt_workload::power_text(spec))),
     }
-    let message = format!(
-        "`-p {policy}` cannot be carried out: this version sets no frequencies, and knows the policy `none` alone"
-    );
-    Err(Failure::input(Code::UnknownPolicy, message, "leave `-p` out, and set the frequency with `cpupower`"))
 }

@@ -1,7 +1,10 @@
-//! The scheduler thread allocates nothing between its start and the end of the run.
+//! Between the start of the schedule and its end the scheduler thread allocates nothing, has no page fault, and makes no system call but
+//! those on a list.
 //!
-//! This program is its own watcher, starter and load, so it has no test harness: `allocation __watch …`, `allocation __start …` and
-//! `allocation __load …`.
+//! This program is its own watcher, starter and load, so it has no test harness: `scheduler_thread __watch …`, `… __start …` and
+//! `… __load …`.
+
+mod calls;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +17,7 @@ use takt_linux::protocol::Client;
 use takt_linux::{Choice, JobEnd, Mechanism, RunId, Signal, starter, timer, watcher};
 use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
-use takt_workload::{Observed, Options, Source, Spawn};
+use takt_workload::{Descriptors, Observed, Options, Source, Spawn};
 
 struct Counting;
 
@@ -54,12 +57,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Without filters of the kernel, calls are not watched.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+
 fn enter() {
+    WATCHED.fetch_add(u64::from(calls::watch()), Ordering::Relaxed);
     COUNTS.with(|counts| counts.set(true));
     ENTERED.fetch_add(1, Ordering::Relaxed);
 }
 
 fn leave() {
+    calls::leave();
     COUNTS.with(|counts| counts.set(false));
     LEFT.fetch_add(1, Ordering::Relaxed);
 }
@@ -73,6 +81,7 @@ fn main() {
         }
         [starter::SUBCOMMAND, _] => starter::serve(),
         ["__load", us] => load(Span::from_us(us.parse().unwrap())),
+        ["__client", us] => client(Span::from_us(us.parse().unwrap())),
         ["__unmodified", us, end] => unmodified(Span::from_us(us.parse().unwrap()), end == "yield"),
         _ => {}
     }
@@ -87,6 +96,9 @@ fn main() {
         std::process::abort();
     });
     the_counter_counts();
+    calls::begin();
+    the_filter_reports();
+    let (mut watched, mut locked, mut unlisted) = (true, true, Vec::new());
     let load = std::env::current_exe().unwrap();
     let mechanisms = [
         ("v1", Choice::V1, Capability::V1),
@@ -103,36 +115,120 @@ fn main() {
                 skip(Capability::Tracepoints, "no right to observe processes");
                 continue;
             }
+            if what == MOVED && !Capability::Cpus.is_present() {
+                skip(Capability::Cpus, "a partition that moves");
+                continue;
+            }
             if text.starts_with("dispatch: priority") && !takt_linux::rt::rt_allowed() {
                 skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
                 continue;
             }
+            let mut listed = LISTED.to_vec();
+            if what == MOVED && name != "v1" {
+                listed.extend(OF_AFFINITIES);
+            }
+            if what == CLIENTS {
+                listed.extend(OF_CLIENTS);
+            }
+            if text.contains("descriptors: few") {
+                listed.extend(OF_FEW_DESCRIPTORS);
+            }
+            if text.starts_with("dispatch: priority") {
+                listed.extend(OF_PRIORITIES);
+            }
+            // Before it closes a descriptor, the standard library asks for it in builds with checks.
+            if cfg!(debug_assertions) && listed.contains(&libc::SYS_close) {
+                listed.push(libc::SYS_fcntl);
+            }
+            calls::list(&listed);
+            // The kernel may move pages at any time. A fault of the program comes back in each run.
+            let mut faults = u64::MAX;
             // A machine that stalls for most of a run spoils it.
             let did_something = (0..10).any(|_| {
                 let report = run(&text, choice);
                 let calls = CALLS.swap(0, Ordering::Relaxed);
                 let marks = (ENTERED.swap(0, Ordering::Relaxed), LEFT.swap(0, Ordering::Relaxed));
                 let completed: u64 = report.counts.iter().map(|c| c.completed).sum();
-                println!("{name}, {what}: {calls} calls of the allocator in {completed} jobs");
+                watched &= WATCHED.swap(0, Ordering::Relaxed) == 1;
+                locked &= !report.notes.iter().any(|note| note.contains("memory is not locked"));
+                let other = calls::found();
+                println!(
+                    "{name}, {what}: {calls} calls of the allocator, {:?} page faults, unlisted system calls {other:?} in {completed} jobs",
+                    report.page_faults
+                );
+                faults = faults.min(report.page_faults.expect("the kernel counts them"));
                 assert_eq!(marks, (1, 1), "the scheduler thread was watched");
                 assert_eq!(report.ended, Ended::Duration);
                 assert_eq!(calls, 0, "{name}, {what}");
-                completed >= 5
+                if !other.is_empty() {
+                    unlisted.push(format!("{name}, {what}: {other:?}"));
+                }
+                completed >= 5 && (!locked || faults == 0)
             });
-            assert!(did_something, "{name}, {what}");
+            assert!(did_something, "{name}, {what}: {faults} page faults");
         }
+    }
+    assert!(unlisted.is_empty(), "system calls that are not on the list: {unlisted:#?}");
+    if !watched {
+        skip(Capability::CallFilters, "the system calls of the scheduler thread");
+    }
+    if !locked {
+        skip(Capability::LockedMemory, "the page faults of the scheduler thread");
+    }
+}
+
+/// The system calls of the scheduler thread during the schedule (`DESIGN.md`, Threads of the executive). The CPU time of processes is read by
+/// `clock_gettime`. Reactions send their signals by `kill`, and `getrusage` is the thread's own account of its page faults.
+const LISTED: &[libc::c_long] = &[
+    libc::SYS_epoll_pwait,
+    libc::SYS_timerfd_settime,
+    libc::SYS_pwrite64,
+    libc::SYS_write,
+    libc::SYS_clock_gettime,
+    libc::SYS_kill,
+    libc::SYS_getrusage,
+];
+/// Where CPU sets are set thread by thread, for which the threads of a partition are listed.
+const OF_AFFINITIES: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_read,
+    libc::SYS_getdents64,
+    libc::SYS_close,
+    libc::SYS_sched_setaffinity,
+];
+/// For programs that signal by their pages: they are woken, and asked whether they sleep.
+const OF_CLIENTS: &[libc::c_long] = &[libc::SYS_futex];
+/// Where a control file, or the descriptor by which a process continues, may have to be opened and closed.
+const OF_FEW_DESCRIPTORS: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_close];
+/// With dispatch by priority.
+const OF_PRIORITIES: &[libc::c_long] = &[libc::SYS_sched_setattr];
+
+/// If nothing were reported, nothing would be shown.
+fn the_filter_reports() {
+    let watch = || {
+        let watched = calls::watch();
+        // Neither is made without a system call.
+        let _ = rustix::process::getppid();
+        let _ = rustix::process::getuid();
+        calls::leave();
+        let _ = rustix::process::getuid();
+        watched
+    };
+    calls::list(&[libc::SYS_getuid]);
+    if std::thread::spawn(watch).join().unwrap() {
+        assert_eq!(calls::found(), [libc::SYS_getppid]);
     }
 }
 
 /// If nothing were counted, nothing would be shown.
 fn the_counter_counts() {
-    enter();
+    COUNTS.with(|counts| counts.set(true));
     drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
-    leave();
+    COUNTS.with(|counts| counts.set(false));
     drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
     assert_eq!(CALLS.swap(0, Ordering::Relaxed), 2);
-    ENTERED.store(0, Ordering::Relaxed);
-    LEFT.store(0, Ordering::Relaxed);
 }
 
 /// A task that uses CPU time and signals completion, again and again.
@@ -147,6 +243,20 @@ fn load(amount: Span) -> ! {
     }
 }
 
+/// A task that signals by its page, and asks for statistics.
+fn client(amount: Span) -> ! {
+    let mut client = takt_client::Client::attach().unwrap();
+    client.ready().unwrap();
+    loop {
+        let end = timer::cpu_now() + amount;
+        while timer::cpu_now() < end {
+            std::hint::spin_loop();
+        }
+        client.statistics().unwrap();
+        client.next_job().unwrap();
+    }
+}
+
 /// A task that uses CPU time and knows of no scheduler.
 fn unmodified(amount: Span, yields: bool) -> ! {
     loop {
@@ -158,9 +268,12 @@ fn unmodified(amount: Span, yields: bool) -> ! {
     }
 }
 
+const MOVED: &str = "a partition that moves between CPUs";
+const CLIENTS: &str = "edf with pages of programs";
+
 /// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
-fn workloads(program: &str) -> [(&'static str, String); 6] {
+fn workloads(program: &str) -> [(&'static str, String); 9] {
     let load = |us: u64| format!("exec {program} __load {us}");
     [
         (
@@ -176,6 +289,40 @@ fn workloads(program: &str) -> [(&'static str, String); 6] {
                  - {{name: D, processes: [{{cmd: 'exit 0', budget: 20ms}}]}}\n",
                 load(1000),
                 load(100_000)
+            ),
+        ),
+        (
+            "windows with few descriptors",
+            format!(
+                "descriptors: few\n\
+                 windows:\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: A}}\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: B}}\n\
+                 partitions:\n\
+                 - {{name: A, processes: [{{cmd: {0}, budget: 4ms}}, {{cmd: {0}, budget: 4ms}}]}}\n\
+                 - {{name: B, client: none, processes: [{{cmd: {1}, budget: 20ms}}]}}\n",
+                load(1000),
+                format!("exec {program} __unmodified 1000 sleep")
+            ),
+        ),
+        (
+            MOVED,
+            format!(
+                "windows:\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: A}}\n\
+                 - {{length: 10ms, cpu: 1, sc_partition: A}}\n\
+                 partitions:\n\
+                 - {{name: A, processes: [{{cmd: {}, budget: 5ms}}]}}\n",
+                load(1000)
+            ),
+        ),
+        (
+            CLIENTS,
+            format!(
+                "policy: edf\n\
+                 tasks:\n\
+                 - {{cmd: exec {program} __client 500, init: yes, period: 5ms, runtime: 2ms}}\n\
+                 - {{cmd: exec {program} __client 1000, init: yes, period: 20ms, runtime: 3ms}}\n"
             ),
         ),
         (
@@ -248,7 +395,7 @@ impl Observer for Watch {
 }
 
 fn run(text: &str, mechanism: Choice) -> Report {
-    let source = Source::from_bytes("allocation.yaml", text.into()).unwrap();
+    let source = Source::from_bytes("scheduler.yaml", text.into()).unwrap();
     let workload = takt_workload::load(source.clone(), &Options::default()).unwrap_or_else(|faults| {
         let faults: Vec<String> = faults.iter().map(|f| f.render(&source, false)).collect();
         panic!("{}", faults.join("\n"))
@@ -257,9 +404,9 @@ fn run(text: &str, mechanism: Choice) -> Report {
         name: task.name.clone(),
         cmd: task.cmd.clone().unwrap(),
         thread_of: None,
-        init: false,
+        init: task.init,
         per_job: task.spawn == Spawn::PerJob,
-        signals: task.spawn == Spawn::Once && task.observed.is_none(),
+        signals: task.spawn == Spawn::Once && task.observed.is_none() && task.client == takt_workload::Client::Auto,
         observed: task.observed.map(|observed| match observed {
             Observed::Yield => JobEnd::Yield,
             Observed::Sleep => JobEnd::Sleep,
@@ -281,7 +428,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         takt_workload::Dispatch::Priority => Dispatch::Priority,
     };
     let plan = Plan {
-        name: "allocation".into(),
+        name: "scheduler".into(),
         share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),
         resources: Vec::new(),
@@ -301,8 +448,10 @@ fn run(text: &str, mechanism: Choice) -> Report {
         manager: None,
         names: None,
         remaps_cpus: false,
+        few_descriptors: workload.settings.descriptors == Descriptors::Few,
         ends_with_processes: false,
         announcer: None,
+        power: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

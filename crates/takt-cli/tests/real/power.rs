@@ -1,0 +1,241 @@
+//! Power policies over real processes, on imitated machines: frequencies that are set and restored, temperatures that are obeyed, and refusals.
+
+use crate::common::{Done, Room, Running, pause, until};
+use crate::machine::on_cpus;
+use rustix::process::Signal;
+use takt_core::record::RecordKind;
+use takt_core::time::Span;
+use takt_testing::sysfs::Machine;
+
+const DOMAIN: &str = "sys/devices/system/cpu/cpufreq/policy0";
+const ZONE: &str = "sys/class/thermal/thermal_zone0/temp";
+
+/// A safety-critical and a best-effort process in each window, which use no CPU time.
+const WINDOWS: &str = "\
+partitions:
+- {name: control, processes: [{cmd: exec sleep 1000, budget: 6ms}]}
+- {name: log, processes: [{cmd: exec sleep 1000, budget: 8ms}]}
+windows:
+- {length: 20ms, slices: [{cpu: 0, sc_partition: control, be_partition: log}]}
+";
+
+/// A directory with the workload, and with a machine in its folder `m`.
+fn room(make: fn(&std::path::Path) -> Machine) -> (Room, Machine) {
+    let room = Room::with(WINDOWS);
+    let machine = make(&room.path("m"));
+    (room, machine)
+}
+
+fn run(room: &Room, args: &[&str]) -> Done {
+    room.takt(&[&["run", "w.yaml", "--sysfs-root", "m"], args].concat())
+}
+
+#[test]
+fn frequencies_follow_the_windows_and_are_restored() {
+    on_cpus(|| {
+        for make in [Machine::acpi_cpufreq, Machine::intel_pstate, Machine::amd_pstate, Machine::imx8] {
+            let (room, machine) = room(make);
+            let before = machine.settings();
+            let args = ["--power", "minbe", "--duration", "400ms", "--json", "--trace", "t.jsonl"];
+            let report = run(&room, &args).json();
+            let power = &report["power"];
+            let trace = room.trace("t.jsonl");
+            let frequencies: Vec<u32> = trace
+                .records
+                .iter()
+                .filter_map(|record| match record.record.kind {
+                    RecordKind::Frequency { domain: 0, khz } => Some(khz),
+                    _ => None,
+                })
+                .collect();
+            let (lowest, highest) = (frequencies.iter().min().unwrap(), frequencies.iter().max().unwrap());
+            let ends = ["cpuinfo_min_freq", "cpuinfo_max_freq"].map(|name| machine.policy_file(0, name));
+            assert_eq!([lowest.to_string(), highest.to_string()], ends);
+            // Up and down in each window.
+            assert!(
+                frequencies.len() >= 20 && frequencies.windows(2).all(|pair| pair[0] != pair[1]),
+                "{frequencies:?}"
+            );
+            assert_eq!(power["requested"], frequencies.len(), "{power}");
+            assert_eq!((&power["refused"], &power["clamped"]), (&0.into(), &0.into()), "{power}");
+            let [requested, written, dropped] =
+                ["requested", "written", "dropped"].map(|key| power[key].as_u64().unwrap());
+            assert_eq!(requested, written + dropped, "{power}");
+            assert!(written >= 2, "{power}");
+            assert_eq!(machine.settings(), before);
+        }
+    });
+}
+
+#[test]
+fn settings_are_restored_however_the_run_ends() {
+    on_cpus(|| {
+        for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+            let (room, machine) = room(Machine::acpi_cpufreq);
+            let before = machine.settings();
+            let running = room.start(&["run", "w.yaml", "--sysfs-root", "m", "--power", "low"]);
+            until("the frequency is set", || machine.policy_file(0, "scaling_cur_freq") == "800000");
+            assert_ne!(machine.settings(), before);
+            match signal {
+                Signal::KILL => drop(running.kill_and_wait()),
+                _ => {
+                    running.signal(signal);
+                    running.wait().expect(0);
+                }
+            }
+            until("all is restored", || machine.settings() == before);
+        }
+        // The frequency domain of a CPU that the schedule does not use is left alone.
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let running = room.start(&["run", "w.yaml", "--sysfs-root", "m", "--power", "low"]);
+        until("the frequency is set", || machine.policy_file(0, "scaling_cur_freq") == "800000");
+        assert_eq!(machine.policy_file(1, "scaling_governor"), "schedutil");
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+    });
+}
+
+/// The course of a temperature is obeyed as the samples say that reached the engine. A second account of the policy decides the same.
+#[test]
+fn best_effort_partitions_are_skipped_while_it_is_hot() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let args =
+            ["run", "w.yaml", "--sysfs-root", "m", "--power", "skip_be:x86_pkg_temp,60,5", "--duration", "2900ms"];
+        let running = room.start(&[&args[..], &["--json", "--trace", "t.jsonl", "--record", "t.steps"]].concat());
+        for (temperature, ms) in
+            [("45000", 500), ("60500", 500), ("57000", 200), ("!EAGAIN", 100), ("54000", 300), ("151000", 1400)]
+        {
+            machine.put(ZONE, temperature);
+            pause(ms);
+        }
+        let report = running.wait().json();
+        assert_eq!(report["power"]["requested"], 0, "{report}");
+        // It sets no frequency, so no governor is touched.
+        assert_eq!(machine.policy_file(0, "scaling_governor"), "schedutil");
+        let trace = room.trace("t.jsonl");
+        let (mut hot, mut valid, mut started, mut skipped, mut bad) = (false, takt_core::time::Time::ZERO, 0, 0, 0);
+        for record in trace.records.iter().map(|record| &record.record) {
+            let lost = record.at - valid >= Span::from_secs(1);
+            match record.kind {
+                RecordKind::Temperature { millidegrees: Some(value), .. } => {
+                    valid = record.at;
+                    hot = if value >= 60_000 { true } else { hot && value > 55_000 };
+                }
+                RecordKind::Temperature { millidegrees: None, .. } => bad += 1,
+                RecordKind::StartSkipped { .. } => {
+                    assert!(hot || lost, "skipped at {:?}", record.at);
+                    skipped += 1;
+                }
+                RecordKind::Start { task, .. } if task.0 == 1 => {
+                    assert!(!hot && !lost, "started at {:?}", record.at);
+                    started += 1;
+                }
+                _ => {}
+            }
+            hot |= lost;
+        }
+        assert!(started >= 10 && skipped >= 10 && bad >= 2, "{started} started, {skipped} skipped, {bad} bad");
+        assert_eq!(report["power"]["zones"][0]["name"], "x86_pkg_temp");
+        // The record replays to the same schedule.
+        let replayed = room.takt(&[
+            "sim",
+            "w.yaml",
+            "--replay",
+            "t.steps",
+            "--power",
+            "skip_be:x86_pkg_temp,60,5",
+            "--trace",
+            "r.jsonl",
+        ]);
+        replayed.expect(0);
+        let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]);
+        same.expect(0);
+    });
+}
+
+#[test]
+fn what_a_machine_lacks_is_refused_before_anything_starts() {
+    on_cpus(|| {
+        let marker = "processes: [{cmd: touch started; exec sleep 1000";
+        let text = WINDOWS.replace("processes: [{cmd: exec sleep 1000", marker);
+        let refused =
+            |make: fn(&std::path::Path) -> Machine, prepare: &dyn Fn(&Machine), power: &str, words: &[&str]| {
+                let (room, machine) = room(make);
+                std::fs::write(room.path("w.yaml"), &text).unwrap();
+                prepare(&machine);
+                let before = machine.settings();
+                let done = run(&room, &["--power", power, "--duration", "100ms"]).expect(3);
+                words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
+                let demos = ["demos", "-p", power, "-t", "100", "-c", "w.yaml", "--sysfs-root", "m"];
+                let done = room.takt(&demos).expect(1);
+                words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
+                assert!(!room.path("started").exists(), "a process was started");
+                assert_eq!(machine.settings(), before);
+            };
+        let nothing = |_: &Machine| {};
+        let unavailable = "error[power-unavailable]";
+        refused(Machine::bare, &nothing, "low", &[unavailable, "no control of CPU frequencies", "modprobe"]);
+        let no_right = |machine: &Machine| machine.fault(&format!("{DOMAIN}/scaling_setspeed"), "open EACCES");
+        refused(Machine::acpi_cpufreq, &no_right, "low", &[unavailable, "run as root"]);
+        let no_governor = |machine: &Machine| machine.fault(&format!("{DOMAIN}/scaling_governor"), "refuse EBUSY");
+        refused(Machine::acpi_cpufreq, &no_governor, "low", &[unavailable, "policy0 cannot be controlled"]);
+        refused(Machine::acpi_cpufreq, &nothing, "skip_be:gpu,60", &[unavailable, "x86_pkg_temp (thermal_zone0)"]);
+        refused(Machine::bare, &nothing, "skip_be:0,60", &[unavailable, "has no thermal zone"]);
+    });
+}
+
+#[test]
+fn a_frequency_domain_has_one_run() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let running = room.start(&["run", "w.yaml", "--sysfs-root", "m", "--power", "low"]);
+        until("the frequency is set", || machine.policy_file(0, "scaling_cur_freq") == "800000");
+        let args = ["--power", "high", "--duration", "100ms", "--share-cpus"];
+        let done = run(&room, &args).expect(3);
+        let holder = format!("w.yaml (process {})", running.pid());
+        assert!(done.stderr.contains("error[frequency-in-use]") && done.stderr.contains(&holder), "{}", done.stderr);
+        let done = room.takt(&["demos", "-p", "high", "-t", "100", "-c", "w.yaml", "--sysfs-root", "m"]).expect(1);
+        assert!(done.stderr.contains(&holder), "{}", done.stderr);
+        // Without a policy it only shares the CPU.
+        run(&room, &["--duration", "50ms", "--share-cpus"]).expect(0);
+        assert_eq!(machine.policy_file(0, "scaling_cur_freq"), "800000");
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+    });
+}
+
+#[test]
+fn demos_takes_its_policies_and_warns_of_another_manager() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::imx8);
+        machine.put(&format!("{DOMAIN}/scaling_governor"), "userspace");
+        machine.put(&format!("{DOMAIN}/scaling_setspeed"), "896000");
+        let mut command =
+            room.command(&["demos", "-p", "Imx8_Fixed:1", "-c", "w.yaml", "--sysfs-root", "m", "-t", "300"]);
+        let running = Running::start(command.env("DEMOS_PLAIN_LOG", "1"));
+        until("the frequency is set", || machine.policy_file(0, "scaling_cur_freq") == "896000");
+        let done = running.wait().expect(0);
+        assert!(done.stderr.contains(">>> [warning]") && done.stderr.contains("`userspace`"), "{}", done.stderr);
+        assert_eq!(machine.policy_file(0, "scaling_governor"), "userspace");
+    });
+}
+
+/// A driver that takes 30 ms for each write in windows of 20 ms: requests are overtaken, and no window is lost, as it would be if the
+/// scheduler waited.
+#[test]
+fn a_slow_driver_delays_no_window() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        machine.fault(&format!("{DOMAIN}/scaling_setspeed"), "delay 30000");
+        let args = ["--power", "minbe", "--duration", "600ms", "--json", "--trace", "t.jsonl"];
+        let report = run(&room, &args).json();
+        let power = &report["power"];
+        assert!(power["dropped"].as_u64().unwrap() >= 10, "{power}");
+        assert!(power["longest_write_ns"].as_u64().unwrap() >= 30_000_000, "{power}");
+        let windows = room.trace("t.jsonl");
+        let windows = windows.records.iter().filter(|record| matches!(record.record.kind, RecordKind::Window { .. }));
+        let times: Vec<Span> = windows.map(|record| record.record.at - takt_core::time::Time::ZERO).collect();
+        assert_eq!(times, (0..30).map(|n| Span::from_ms(20) * n).collect::<Vec<_>>());
+    });
+}

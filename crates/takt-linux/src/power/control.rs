@@ -1,0 +1,230 @@
+//! The power settings of a machine in the hands of a run: taken over, written, measured and restored.
+
+use super::cpufreq::{Domain, Method, Setter, time_in_state};
+use super::idle::{self, Latencies};
+use super::lock::{DomainLock, Refusal};
+use super::root::Root;
+use super::sampler::{Sample, Sampler};
+use super::sensors::{Energy, Zone};
+use super::state::{self, Saved};
+use super::writer::{Files, Requests, Writer, Written};
+use crate::group::Unavailable;
+use crate::run_id::RunId;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use takt_core::cpus::CpuSet;
+
+/// What a run is to control and to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where.
+    pub root: Root,
+    /// The frequency domains, in the order of the policy's numbers.
+    pub domains: Vec<Domain>,
+    /// The CPUs whose latency is limited, in the order of the policy's numbers.
+    pub latencies: Vec<usize>,
+    /// The sensors that are read, in the order of the policy's numbers.
+    pub zones: Vec<Zone>,
+    /// How often.
+    pub period: Duration,
+    /// The workload's name, which other runs are told.
+    pub workload: String,
+}
+
+/// The frequencies and idle states of a machine, for as long as this value lives. Dropping it restores them.
+#[derive(Debug)]
+pub struct Power {
+    settings: Settings,
+    /// The values from before, and their file.
+    saved: Saved,
+    state: PathBuf,
+    writer: Option<Writer>,
+    sampler: Option<Sampler>,
+    residencies: Vec<Option<Vec<(u32, u64)>>>,
+    notes: Vec<String>,
+    _lock: DomainLock,
+}
+
+/// The account of a run's power.
+#[derive(Debug)]
+pub struct Account {
+    /// The requests.
+    pub written: Written,
+    /// The energy that was measured.
+    pub energy: Vec<Energy>,
+    /// Names of the domains.
+    pub domains: Vec<String>,
+    /// By domain: time at each frequency in kHz, in ms; `None` where the kernel does not count it.
+    pub residencies: Vec<Option<Vec<(u32, u64)>>>,
+    /// Names of the sensors.
+    pub zones: Vec<String>,
+    /// By sensor: readings that gave no temperature.
+    pub bad: Vec<u64>,
+    /// Why a setting could not be restored.
+    pub restored: io::Result<()>,
+    /// What is weaker about the control of this machine than the best.
+    pub notes: Vec<String>,
+}
+
+impl Power {
+    /// Takes the settings over: locks the domains, opens all files, saves the present values, and hands the frequencies to this run. The writer and the
+    /// sampler then run, off the CPUs of `scheduler` and of `schedule` as far as there are others. `wake` is written to when samples have come.
+    ///
+    /// # Errors
+    /// A domain belongs to another run, or this user may not write its files, or the kernel refuses. Nothing is changed then.
+    pub fn open(
+        run: &RunId,
+        settings: Settings,
+        scheduler: Option<CpuSet>,
+        schedule: &CpuSet,
+        wake: OwnedFd,
+    ) -> Result<(Power, Receiver<Sample>), Refusal> {
+        for (dead, path) in state::files().into_iter().filter(|(run, _)| !run.is_alive()) {
+            // Otherwise the settings of that run would be taken for those from before this one.
+            state::restore(&path).map_err(|e| Unavailable {
+                reason: format!("the power settings from before the dead run {dead} cannot be restored: {e}"),
+                fix: "takt doctor --clean, as the user of that run".into(),
+            })?;
+        }
+        let Settings { root, domains, latencies, .. } = &settings;
+        let lock = DomainLock::acquire(run, root, domains, &settings.workload)?;
+        let mut notes = notes(domains);
+        let mut setters = Vec::with_capacity(domains.len());
+        for domain in domains {
+            setters.push(Setter::open(root, domain).map_err(|e| refused(domain, &e))?);
+        }
+        let idle = (!latencies.is_empty()).then(|| Latencies::open(root, latencies)).transpose();
+        // The schedule holds without it.
+        let idle = idle.unwrap_or_else(|e| {
+            notes.push(format!("idle states are not limited: {e}"));
+            None
+        });
+        let saved = save(&settings, matches!(idle, Some(Latencies::Each(_))));
+        let saved = saved.map_err(|e| Unavailable {
+            reason: format!("the present power settings cannot be read: {e}"),
+            fix: "run as root".into(),
+        })?;
+        let state = saved.write(run).map_err(|e| Unavailable {
+            reason: format!("the present power settings cannot be saved: {e}"),
+            fix: "make room in /run, or set XDG_RUNTIME_DIR to a directory of this user".into(),
+        })?;
+        // From here on the settings are restored when this is dropped.
+        let mut power =
+            Power { saved, state, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
+        let Settings { root, domains, zones, latencies, period, .. } = &power.settings;
+        for (setter, domain) in setters.iter_mut().zip(domains) {
+            setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
+        }
+        power.residencies = domains.iter().map(|domain| time_in_state(root, domain)).collect();
+        let thread = |e: io::Error| Unavailable {
+            reason: format!("a thread cannot be started: {e}"),
+            fix: "raise the limit of processes (`ulimit -u`)".into(),
+        };
+        let files = Files { domains: setters, latencies: idle };
+        power.writer = Some(Writer::start(files, latencies.len(), scheduler).map_err(thread)?);
+        let (sampler, samples) = Sampler::start(root, zones, *period, schedule, wake)?;
+        power.sampler = Some(sampler);
+        Ok((power, samples))
+    }
+
+    /// The scheduler's side of the writer.
+    ///
+    /// # Panics
+    /// Never before [`Power::close`].
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        self.writer.as_ref().expect("the writer runs").requests()
+    }
+
+    /// Ends the threads and restores all settings.
+    #[must_use]
+    pub fn close(mut self) -> Account {
+        let (energy, bad) = self.sampler.as_mut().map(Sampler::end).unwrap_or_default();
+        let (files, written) = self.writer.take().and_then(|mut writer| writer.end()).unzip();
+        let Settings { root, domains, .. } = &self.settings;
+        let after: Vec<_> = domains.iter().map(|domain| time_in_state(root, domain)).collect();
+        let residencies = after.iter().zip(&self.residencies).map(|(after, before)| between(before, after)).collect();
+        // The limit of all CPUs is dropped with its descriptor.
+        drop(files);
+        let (restored, notes) = (self.restore(), std::mem::take(&mut self.notes));
+        let domains = self.settings.domains.iter().map(|domain| domain.name.clone()).collect();
+        let zones = self.settings.zones.iter().map(|zone| zone.name.clone()).collect();
+        Account { written: written.unwrap_or_default(), energy, domains, residencies, zones, bad, restored, notes }
+    }
+
+    fn restore(&mut self) -> io::Result<()> {
+        if self.state.as_os_str().is_empty() {
+            return Ok(());
+        }
+        self.saved.restore()?;
+        let state = std::mem::take(&mut self.state);
+        match fs::remove_file(state) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Power {
+    fn drop(&mut self) {
+        // Nothing may be written after the restoration.
+        drop(self.writer.take());
+        drop(self.sampler.take());
+        let _ = self.restore();
+    }
+}
+
+/// Domains that are controlled in another way than by the governor `userspace`.
+fn notes(domains: &[Domain]) -> Vec<String> {
+    let names = |wanted: fn(&&Domain) -> bool| {
+        let names: Vec<&str> = domains.iter().filter(wanted).map(|domain| domain.name.as_str()).collect();
+        names.join(", ")
+    };
+    let mut notes = Vec::new();
+    let limited = names(|domain| domain.method == Method::Limits);
+    if !limited.is_empty() {
+        notes.push(format!(
+            "frequencies of {limited} are set by equal limits, as there is no governor userspace (modprobe cpufreq_userspace, where the driver \
+             has governors)"
+        ));
+    }
+    notes
+}
+
+/// The time between two readings.
+fn between(before: &Option<Vec<(u32, u64)>>, after: &Option<Vec<(u32, u64)>>) -> Option<Vec<(u32, u64)>> {
+    let (before, after) = (before.as_ref()?, after.as_ref()?);
+    let earlier = |khz: u32| before.iter().find(|(other, _)| *other == khz).map_or(0, |(_, time)| *time);
+    Some(after.iter().map(|(khz, time)| (*khz, time.saturating_sub(earlier(*khz)))).collect())
+}
+
+fn save(settings: &Settings, each_latency: bool) -> io::Result<Saved> {
+    let mut saved = Saved::new(&settings.root);
+    for domain in &settings.domains {
+        domain.settings(&settings.root).into_iter().try_for_each(|path| saved.note(path))?;
+    }
+    if each_latency {
+        settings.latencies.iter().try_for_each(|cpu| saved.note(idle::path(*cpu)))?;
+    }
+    Ok(saved)
+}
+
+/// Why a domain cannot be controlled, and the way out.
+fn refused(domain: &Domain, error: &io::Error) -> Unavailable {
+    let name = &domain.name;
+    let fix = match (error.kind(), domain.method) {
+        (io::ErrorKind::PermissionDenied, _) => {
+            "run as root, or let this user write: chgrp GROUP and chmod g+w on scaling_governor, scaling_setspeed, scaling_min_freq and \
+             scaling_max_freq of that directory; `takt sim` needs no right"
+        }
+        (_, Method::Speed) => {
+            "see `dmesg` for the driver's reason; `cpupower frequency-set` sets one frequency for all of the time"
+        }
+        (_, Method::Limits) => "load the governor (modprobe cpufreq_userspace), or run without a power policy",
+    };
+    Unavailable { reason: format!("the frequency domain {name} cannot be controlled: {error}"), fix: fix.into() }
+}
