@@ -135,10 +135,19 @@ fn parse_stat(stat: &str) -> Option<(String, u64, u64)> {
     Some((name.split_once('(')?.1.to_owned(), flags, start))
 }
 
+/// The group with the CPUs of a thread, by its `cgroup` file: that of the v1 controller, or else that of v2 (cgroups(7)). `/proc/PID/cpuset` is not on every
+/// kernel.
+fn cpuset_of(text: &str) -> String {
+    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let v1 = lines().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpuset"));
+    let found = v1.or_else(|| lines().find(|(controllers, _)| controllers.is_empty()));
+    found.map_or(String::new(), |(_, group)| group.to_owned())
+}
+
 fn thread_at(dir: &Path, id: i32) -> Option<Thread> {
     let stat = fs::read(dir.join("stat")).ok()?;
     let (name, flags, start) = parse_stat(&String::from_utf8_lossy(&stat))?;
-    let group = fs::read_to_string(dir.join("cpuset")).unwrap_or_default();
+    let groups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
     Some(Thread {
         id,
         start,
@@ -146,7 +155,7 @@ fn thread_at(dir: &Path, id: i32) -> Option<Thread> {
         kernel: flags & KTHREAD != 0,
         fixed: flags & NO_SETAFFINITY != 0,
         cpus: rt::affinity(id).ok()?,
-        group: group.trim_end().to_owned(),
+        group: cpuset_of(&groups),
     })
 }
 
@@ -244,6 +253,8 @@ mod tests {
         let own = thread_at(Path::new("/proc/thread-self"), id).unwrap();
         assert!(!own.kernel && !own.fixed && own.start > 0);
         assert_eq!(own.cpus, rt::affinity(0).unwrap());
+        let hybrid = "9:name=systemd:/user\n4:cpu,cpuset:/docker/a:b\n0::/user.slice\n";
+        assert_eq!((cpuset_of(hybrid), cpuset_of("0::/a\n")), ("/docker/a:b".into(), "/a".into()));
         assert_eq!(
             parse_stat("2 (a) b) S 0 0 0 0 -1 69238784 0 0 0 0 0 0 0 0 20 0 1 0 77 0"),
             Some(("a) b".into(), 69_238_784, 77))

@@ -22,11 +22,42 @@ enum Process {
     /// Measure, and write numbers to standard output
     Measure(Measure),
     /// Put load on the machine
-    Stress { kind: Kind, threads: usize, seconds: u64 },
+    Stress {
+        kind: Kind,
+        threads: usize,
+        seconds: u64,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Run a command as load
-    StressCommand { command: String, seconds: u64 },
+    StressCommand {
+        command: String,
+        seconds: u64,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Answer each message
     Echo { echo: Echo },
+}
+
+/// Where load runs.
+#[derive(clap::Args, Debug)]
+struct Place {
+    /// Directory of the group to enter
+    #[arg(long)]
+    enter: Option<PathBuf>,
+    /// CPU to be bound to
+    #[arg(long)]
+    on: Option<usize>,
+}
+
+impl Place {
+    fn take(&self) -> io::Result<()> {
+        if let Some(group) = &self.enter {
+            std::fs::write(group.join("cgroup.procs"), "0")?;
+        }
+        self.on.map_or(Ok(()), |cpu| rt::set_affinity(0, &CpuSet::single(cpu)))
+    }
 }
 
 #[derive(clap::Args, Debug)]
@@ -50,8 +81,14 @@ struct Measure {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.process {
         Process::Measure(args) => measured(args)?,
-        Process::Stress { kind, threads, seconds } => stress::run(*kind, *threads, *seconds)?,
-        Process::StressCommand { command, seconds } => stress::run_command(command, *seconds)?,
+        Process::Stress { kind, threads, seconds, place } => {
+            place.take()?;
+            stress::run(*kind, *threads, *seconds)?;
+        }
+        Process::StressCommand { command, seconds, place } => {
+            place.take()?;
+            stress::run_command(command, *seconds)?;
+        }
         Process::Echo { echo } => measure::answer(*echo)?,
     }
     Ok(Verdict::Done)

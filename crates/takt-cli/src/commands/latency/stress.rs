@@ -4,6 +4,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -62,18 +63,26 @@ impl Load {
     }
 
     /// Starts it. `longest` bounds it.
-    pub(crate) fn start(&self, longest: Duration) -> io::Result<Running> {
+    /// With a group and a CPU it is there alone.
+    pub(crate) fn start(&self, longest: Duration, place: Option<(&Path, usize)>) -> io::Result<Running> {
+        let placed = |command: &mut Command| {
+            if let Some((group, cpu)) = place {
+                command.arg("--enter").arg(group).args(["--on", &cpu.to_string()]);
+            }
+        };
         let mut children = Vec::new();
         for kind in self.kinds.iter().filter(|_| self.command.is_none()) {
             let mut command = Command::new("/proc/self/exe");
             let numbers = [self.threads.to_string(), longest.as_secs().max(1).to_string()];
             command.args(["__latency", "stress", kind.name()]).args(numbers);
+            placed(&mut command);
             children.push(start(&mut command)?);
         }
         if let Some(text) = &self.command {
             // The parent of the command ends it, as it ends itself.
             let mut command = Command::new("/proc/self/exe");
             command.args(["__latency", "stress-command", text, &longest.as_secs().max(1).to_string()]);
+            placed(&mut command);
             children.push(start(&mut command)?);
         }
         Ok(Running(children))

@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use takt_core::time::Span;
 use takt_latency::Results;
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
-use takt_linux::{RunId, rt, watcher};
+use takt_linux::{Halves, RunId, rt, watcher};
 use takt_workload::Code;
 
 /// With fewer rounds an interval says nothing.
@@ -138,16 +139,24 @@ impl Experiment<'_> {
             return Err(Trouble::Ends(failure));
         }
         let isolation = match scenario.place {
-            Place::Shared => None,
+            Place::Shared | Place::Half(_) => None,
             Place::Set | Place::Isolated => Some(self.isolate(scenario)?),
         };
+        let halves = match scenario.place {
+            Place::Half(half) => Some(Halves::create(&self.run, half).map_err(|e| Trouble::Skipped(e.to_string()))?),
+            _ => None,
+        };
+        let group = halves.as_ref().map(Halves::task).or_else(|| isolation.as_ref().map(|i| (&i.group).into()));
+        let beside = halves.as_ref().map(Halves::load);
+        let place = beside.as_deref().map(|group| (group, self.cpu));
         let length = Duration::from_nanos((self.args.period.ns() as u64).saturating_mul((count + WARM_UP) as u64));
-        let load = scenario.stress.then(|| self.load.start(length * 4 + Duration::from_secs(10))).transpose()?;
+        let load = scenario.stress.then(|| self.load.start(length * 4 + Duration::from_secs(10), place)).transpose()?;
         if load.is_some() {
             std::thread::sleep(RAMP);
         }
-        let measured = self.process(scenario, count + WARM_UP, isolation.as_ref().map(|i| i.group.as_str()), false);
+        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), false);
         drop(load);
+        drop(halves);
         if let Some(isolation) = isolation {
             isolation.undo().map_err(Trouble::Ends)?;
         }
@@ -161,7 +170,7 @@ impl Experiment<'_> {
         &self,
         scenario: Scenario,
         count: usize,
-        enter: Option<&str>,
+        enter: Option<&Path>,
         gaps: bool,
     ) -> Result<(i64, Vec<i64>), Trouble> {
         use clap::ValueEnum;
@@ -175,7 +184,10 @@ impl Experiment<'_> {
         if let Some(echo) = args.echo {
             command.args(["--echo", &word(echo.to_possible_value())]);
         }
-        command.args(enter.iter().flat_map(|group| ["--enter", group])).args(gaps.then_some("--gaps"));
+        if let Some(group) = enter {
+            command.arg("--enter").arg(group);
+        }
+        command.args(gaps.then_some("--gaps"));
         let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
         if self.interrupted.load(Ordering::Relaxed) {
             let failure = Failure::status(130, Code::CommandRefused, "interrupted: the machine is as it was before");
