@@ -26,7 +26,8 @@ usage: cargo xtask COMMAND
   campaign [OPTIONS]  property tests under fresh seeds, fuzz targets, mutants of the core: as long as it is given
      --minutes N     60 by default
      --only PART     properties, fuzz, mutants, or one over real processes of some ten minutes: faults (kills and many clients),
-                     soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed)
+                     soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed),
+                     outcomes (each drawn workload by each mechanism)
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default

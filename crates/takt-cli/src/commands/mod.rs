@@ -12,6 +12,8 @@ pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod freeze;
 pub(crate) mod import;
+pub(crate) mod isolate;
+pub(crate) mod latency;
 pub(crate) mod mcu;
 pub(crate) mod output;
 pub(crate) mod policies;
