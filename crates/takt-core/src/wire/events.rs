@@ -430,7 +430,9 @@ mod tests {
             Input::Configure { setting: 2, value: Some(-5) },
             Input::Switch { domain: Some(1), to: 2 },
             Input::Table { to: 1 },
+            #[cfg(feature = "additions")]
             Input::Add { task, domain: Some(1) },
+            #[cfg(feature = "additions")]
             Input::Add { task, domain: None },
             Input::Abort { task },
             Input::Exit { task, ending: Ending { regular: true, replaced: false } },
