@@ -53,6 +53,8 @@ fn checked(all: bool) -> Result<()> {
         }
     }
     bench.repeated()?;
+    bench.inversion()?;
+    bench.faults()?;
     let figures = bench.figures()?;
     bench.remember(figures)
 }
@@ -68,7 +70,7 @@ impl Bench {
         let mut command = cargo(&["build", "--locked", "--quiet", "--release", "--package", app, "--target", TARGET]);
         command.current_dir(root().join("mcu")).arg("--target-dir").arg(&self.images);
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level).envs(variables.iter().copied());
-        for name in ["TAKT_POLICY", "TAKT_WORKLOAD", "TAKT_TRACE"] {
+        for name in ["TAKT_POLICY", "TAKT_WORKLOAD", "TAKT_TRACE", "TAKT_FAULT", "TAKT_RESTART", "TAKT_LOCKING"] {
             if variables.iter().all(|(given, _)| *given != name) {
                 command.env_remove(name);
             }
@@ -81,8 +83,15 @@ impl Bench {
         root().join("mcu/apps/play").join(format!("{name}.yaml"))
     }
 
-    /// Runs an image, and returns the summary of its trace.
+    /// Runs an image that ends well, and returns the summary of its trace.
     fn emulate(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<Value> {
+        let (status, summary) = self.ended(image, workload, policy, more)?;
+        ensure!(status == 0, "{} ended with {status}: {summary}", workload.display());
+        Ok(summary)
+    }
+
+    /// Runs an image, and returns the status of `takt mcu run` with the summary.
+    fn ended(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<(i32, Value)> {
         let mut command = Command::new(&self.takt);
         command.args(["mcu", "run"]).arg(image).arg(workload).arg("--json").args(more);
         if let Some(policy) = policy {
@@ -90,8 +99,9 @@ impl Bench {
         }
         let output = command.output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}: {errors}{}", workload.display(), String::from_utf8_lossy(&output.stdout));
-        serde_json::from_slice(&output.stdout).context("the summary is no JSON")
+        let summary = serde_json::from_slice(&output.stdout);
+        let summary = summary.with_context(|| format!("{}: no summary: {errors}", workload.display()))?;
+        Ok((output.status.code().unwrap_or(-1), summary))
     }
 
     /// The policies for one CPU: those of which there are tables.
@@ -133,6 +143,43 @@ impl Bench {
         }
         ensure!(fs::read(&streams[0])? == fs::read(&streams[1])?, "two runs of an image have other bytes");
         println!("two runs have the same bytes");
+        Ok(())
+    }
+
+    /// A priority inversion is bounded with inheritance, and not without it. The figure is the response time of the high task in microseconds.
+    fn inversion(&self) -> Result<()> {
+        for (locking, expected) in [("inheritance", 5_000..6_500), ("fifo", 25_000..26_500)] {
+            let image = self.build("sync", "s", &[("TAKT_LOCKING", locking)])?;
+            let workload = root().join(format!("mcu/apps/sync/{locking}.yaml"));
+            let summary = self.emulate(&image, &workload, None, &[])?;
+            let longest = summary["figures"]["own"][0][1].as_u64().unwrap_or(0);
+            println!("priority inversion with {locking}: the high task takes {longest} us");
+            ensure!(expected.contains(&longest), "priority inversion with {locking}: {longest} us");
+        }
+        Ok(())
+    }
+
+    /// A fault stops the kernel, or aborts the job; other tasks then run on, and a replay has the same records.
+    fn faults(&self) -> Result<()> {
+        let workload = root().join("mcu/apps/faults/faults.yaml");
+        for fault in ["stack", "bus", "undefined", "panic"] {
+            for restarts in [false, true] {
+                let restart = restarts.then_some(("TAKT_RESTART", "1"));
+                let variables: Vec<_> = [("TAKT_FAULT", fault)].into_iter().chain(restart).collect();
+                let image = self.build("faults", "s", &variables)?;
+                let (status, summary) = self.ended(&image, &workload, None, &[])?;
+                let (count, replay) = (summary["faults"].as_u64().unwrap_or(0), &summary["differing_from_replay"]);
+                let own = |index: usize| summary["figures"]["own"][index][1].as_u64().unwrap_or(0);
+                // Jobs of the sound task, beginnings of the other two, and locks that were found poisoned.
+                let runs_on = own(0) + own(3) >= 10 && own(1) > 4 && own(2) >= 4 && own(3) > 0;
+                println!("fault {fault}: {count} reported, restart {restarts}");
+                ensure!(status == 1 && *replay == 0, "fault {fault}, restart {restarts}: {summary}");
+                ensure!(
+                    if restarts { count > 4 && runs_on } else { count == 1 },
+                    "fault {fault}, restart {restarts}: {summary}"
+                );
+            }
+        }
         Ok(())
     }
 

@@ -23,8 +23,10 @@ const MPU_CTRL: *mut u32 = 0xE000_ED94 as *mut u32;
 const MPU_RBAR: *mut u32 = 0xE000_ED9C as *mut u32;
 const MPU_RASR: *mut u32 = 0xE000_EDA0 as *mut u32;
 
-/// The smallest region of the MPU, at the lower end of the running thread's stack.
-const GUARD: u32 = 32;
+/// Bytes of the guard at the lower end of the running thread's stack, a power of two. A function that overflows the stack has moved its
+/// stack pointer already when it touches the guard, and the hardware stacks 32 bytes below that pointer. These must be within the guard, too, or
+/// they would end up in the stack below.
+const GUARD: u32 = 128;
 /// The mark of unused words of stacks.
 const UNUSED: u32 = 0x5754_4B41;
 /// Words that the hardware stacks, and those that PendSV stacks: r4 to r11 and lr.
@@ -184,13 +186,13 @@ pub(super) fn start(scheduler: Box<dyn Scheduler>) -> ! {
 /// Puts the guard of the MPU at the lower end of a stack: no access at all.
 unsafe fn guard(base: u32) {
     const VALID: u32 = 1 << 4;
-    const SIZE_32_ON: u32 = 4 << 1 | 1;
+    const ON: u32 = (GUARD.trailing_zeros() - 1) << 1 | 1;
     // Never executed, of shareable normal memory.
     const NORMAL: u32 = 1 << 28 | 0b000_110 << 16;
     // SAFETY: registers of the processor; the caller says where.
     unsafe {
         MPU_RBAR.write_volatile(base | VALID);
-        MPU_RASR.write_volatile(NORMAL | SIZE_32_ON);
+        MPU_RASR.write_volatile(NORMAL | ON);
     }
 }
 

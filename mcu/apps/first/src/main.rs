@@ -67,5 +67,5 @@ fn TIMER1() {
 fn main() -> ! {
     let board = board();
     timer(5_000_000);
-    takt_mcu::start(board, &FIRST, [sensor, control, display, statistics, logger], Trace::ring(1024))
+    takt_mcu::start(board, &FIRST, [sensor, control, display, statistics, logger], Trace::ring(2048))
 }

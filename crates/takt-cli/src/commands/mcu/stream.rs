@@ -83,7 +83,7 @@ pub(super) fn decode(name: &str, bytes: &[u8], table: &Table) -> Result<Decoded,
         damage: None,
         tick,
     };
-    let mut ended = false;
+    let (mut ended, mut closed) = (false, false);
     loop {
         let message = match next_message(&mut reader, &mut base) {
             Ok(Some(message)) => message,
@@ -93,6 +93,7 @@ pub(super) fn decode(name: &str, bytes: &[u8], table: &Table) -> Result<Decoded,
                 break;
             }
         };
+        closed |= matches!(message, Message::Close { .. });
         match message {
             Message::Header { .. } => {
                 decoded.damage = Some((reader.at(), "another trace begins: the board was reset"));
@@ -113,6 +114,10 @@ pub(super) fn decode(name: &str, bytes: &[u8], table: &Table) -> Result<Decoded,
             }
             Message::End => ended = true,
         }
+    }
+    // A replay closes the engine with the last step.
+    if let Some(last) = decoded.steps.last().filter(|_| !closed) {
+        decoded.steps.push(Step { now: last.now, inputs: Vec::new() });
     }
     if !ended && decoded.damage.is_none() {
         decoded.damage = Some((bytes.len(), "the trace has no end: it was cut off, or the kernel stopped"));
