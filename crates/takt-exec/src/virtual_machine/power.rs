@@ -110,7 +110,7 @@ fn samples() -> impl Strategy<Value = Samples> {
     prop::collection::vec((step, value), 0..40).prop_map(|steps| {
         let mut at = Span::ZERO;
         let sample = |(step, value)| {
-            at = at + step;
+            at += step;
             (at, value)
         };
         let all: Samples = steps.into_iter().map(sample).collect();

@@ -402,6 +402,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         panic!("{}", faults.join("\n"))
     });
     let process = |task: &takt_workload::TaskInfo| Process {
+        is_reserved: false,
         name: task.name.clone(),
         cmd: task.cmd.clone().unwrap(),
         thread_of: None,
