@@ -245,7 +245,7 @@ fn longer(task: &mut Task, by: Span) {
     if by == Span::ZERO {
         return;
     }
-    task.runtime.iter_mut().for_each(|runtime| *runtime = *runtime + by);
+    task.runtime.iter_mut().for_each(|runtime| *runtime += by);
     if !task.program.steps.is_empty() {
         let mut steps = task.program.steps.clone();
         steps.insert(0, Execute(by));

@@ -76,7 +76,7 @@ fn keys_of_simulations_and_processes_are_refused_at_their_places() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].0, found[0].1.starts_with(key)), (Code::NotSupportedHere, true), "{found:?}");
     }
-    let several = format!("policy: g-edf\ncpus: [0, 1]\n{TASK}");
+    let several = format!("policy: g-edf\ncpus: 0,1\n{TASK}");
     let found = faults(&several, &Settings::default());
     assert!(found.iter().any(|(code, ..)| *code == Code::NotSupportedHere), "{found:?}");
     assert!(found.iter().all(|(code, ..)| *code != Code::Overload), "{found:?}");
