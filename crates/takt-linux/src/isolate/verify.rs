@@ -36,7 +36,7 @@ pub struct Finding {
     pub step: Step,
     /// Whether it is as the step asks for.
     pub holds: bool,
-    /// What was found.
+    /// The present state.
     pub found: String,
 }
 
