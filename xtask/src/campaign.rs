@@ -1,9 +1,9 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. Three parts over real processes have lengths of their own, and come only
-//! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), and faults around
-//! runs (`--only recovery`).
+//! end although another one has found something. Four parts over real processes have lengths of their own, and come only
+//! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
+//! runs (`--only recovery`), and the outcomes of each drawn workload by each mechanism (`--only outcomes`).
 
 use crate::workspace::{Outcome, cargo, released, root};
 use anyhow::{Context, Result, ensure};
@@ -63,18 +63,20 @@ enum Part {
     Faults,
     Soak,
     Recovery,
+    Outcomes,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 6] = [
+const PARTS: [(&str, Part, Try); 7] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
     ("faults", Part::Faults, faults),
     ("soak", Part::Soak, soak),
     ("recovery", Part::Recovery, recovery),
+    ("outcomes", Part::Outcomes, outcomes),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -100,7 +102,7 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let chosen = PARTS.iter().filter(|(_, part, _)| {
-        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery);
+        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery | Part::Outcomes);
         options.only.map_or(!real, |only| only == *part)
     });
     let chosen: Vec<_> = chosen.collect();
@@ -153,25 +155,33 @@ fn properties(time: Duration) -> Result<Findings> {
 
 /// 500 kills of clients and of Takt under fresh seeds, 1000 clients for a minute, and 10,000 that come and go. They take over ten minutes.
 fn faults(_: Duration) -> Result<Findings> {
-    real(&[("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")])
+    real("real", &[("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")])
 }
 
 /// Ten minutes of runs to which something happens at random moments.
 fn recovery(_: Duration) -> Result<Findings> {
-    real(&[("real::recovery::random_faults", "TAKT_RECOVERY", "600")])
+    real("real", &[("real::recovery::random_faults", "TAKT_RECOVERY", "600")])
 }
 
 /// Fifty runs with random commands, and two that are changed for ten minutes each, with clients that are cut off.
 fn soak(_: Duration) -> Result<Findings> {
-    real(&[
-        ("real::control::random_commands", "TAKT_SEQUENCES", "50"),
-        ("real::control::a_run_that_is_changed_all_the_time", "TAKT_SOAK", "600"),
-        ("real::control::a_run_whose_tables_are_reloaded_all_the_time", "TAKT_SOAK", "600"),
-    ])
+    real(
+        "real",
+        &[
+            ("real::control::random_commands", "TAKT_SEQUENCES", "50"),
+            ("real::control::a_run_that_is_changed_all_the_time", "TAKT_SOAK", "600"),
+            ("real::control::a_run_whose_tables_are_reloaded_all_the_time", "TAKT_SOAK", "600"),
+        ],
+    )
 }
 
-/// Tests over real processes, each with a variable that makes it longer.
-fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
+/// Every drawn workload by every mechanism.
+fn outcomes(_: Duration) -> Result<Findings> {
+    real("outcomes", &[("real_runs_have_the_outcomes_of_the_simulation", "TAKT_OUTCOMES", "all")])
+}
+
+/// Tests over real processes in a test program of the command line, each with a variable that makes it longer.
+fn real(suite: &str, tests: &[(&str, &str, &str)]) -> Result<Findings> {
     let seed = takt_testing::seed();
     let mut found = Vec::new();
     // They measure, so the program is the one that is released.
@@ -184,7 +194,7 @@ fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
             "--package",
             "takt-cli",
             "--test",
-            "real",
+            suite,
             "--",
             test,
             "--nocapture",

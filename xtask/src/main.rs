@@ -6,6 +6,7 @@ mod ci;
 mod circles;
 mod deb;
 mod instructions;
+mod mcu;
 mod metal;
 mod phrases;
 mod policy_names;
@@ -25,7 +26,8 @@ usage: cargo xtask COMMAND
   campaign [OPTIONS]  property tests under fresh seeds, fuzz targets, mutants of the core: as long as it is given
      --minutes N     60 by default
      --only PART     properties, fuzz, mutants, or one over real processes of some ten minutes: faults (kills and many clients),
-                     soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed)
+                     soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed),
+                     outcomes (each drawn workload by each mechanism)
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default
@@ -38,6 +40,7 @@ usage: cargo xtask COMMAND
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
+  mcu [--all]        the microcontroller kernel in QEMU: replays, sizes and costs; --all takes every policy for one CPU
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
 
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
             None => return usage(),
         },
         ["metal"] => metal::run(),
+        ["mcu"] => mcu::run(false),
+        ["mcu", "--all"] => mcu::run(true),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),
         _ => return usage(),

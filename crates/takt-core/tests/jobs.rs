@@ -64,7 +64,7 @@ impl Story {
                 | Command::Move { task, work, .. }
                 | Command::Continue { task, work, .. } => (task, Some(work)),
                 Command::Replace { task } => (task, None),
-                Command::Stop { .. } => continue,
+                Command::Stop { .. } | Command::Frequency { .. } | Command::IdleLatency { .. } => continue,
             };
             let work = work.map_or("replaced".to_owned(), |work: Activity| format!("{work:?}"));
             self.works.push(format!("{} {} {work}", now.ns(), char::from(b'a' + task.0 as u8)));

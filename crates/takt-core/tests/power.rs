@@ -224,3 +224,60 @@ fn a_running_best_effort_partition_is_not_cut() {
     let stops = records.iter().filter(|r| matches!(r.kind, RecordKind::Stop { task, .. } if task.0 >= 4));
     assert!(!stops.map(ms).any(|at| at == 15), "cut off as it became hot");
 }
+
+/// A policy from outside: while something runs on a domain, its frequency goes up by one step for each window.
+mod outside {
+    use takt_core::power::{Entry, Event, PowerPolicy, Profile, Requests, Uses};
+
+    struct Climb;
+
+    impl PowerPolicy for Climb {
+        fn event(&mut self, event: &Event, requests: &mut Requests<'_>) {
+            match event {
+                Event::Start => requests.set_lowest(0),
+                Event::WindowStart { frame, .. } => requests.set_point(0, *frame as usize),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) static ENTRY: Entry = Entry {
+        profile: Profile {
+            name: "climb",
+            aliases: &[],
+            summary: "a higher frequency in each major frame",
+            parameters: &[],
+            uses: Uses {
+                slices: false,
+                processes: false,
+                budgets: false,
+                windows: true,
+                frequencies: true,
+                latencies: false,
+            },
+        },
+        manual: "",
+        build: |_| Ok(Box::new(Climb)),
+    };
+}
+
+#[test]
+fn a_policy_from_outside_is_found_by_its_name_and_hosted() {
+    let registry = Registry::standard().with(&outside::ENTRY);
+    let entry = registry.entry("Climb").expect("it was added");
+    assert!(Registry::standard().entry("climb").is_none() && registry.entry("IMX8_FIXED").is_some());
+    let (system, demands) = table(&[(10, [(Some(0), None), (None, None)])]);
+    let mut engine = Engine::new(system.clone()).expect("a sound table");
+    let host = Host::new(&PowerSpec::new(&entry.profile), &registry, &system, platform(), &demands).expect("it suits");
+    engine.set_power(host);
+    let mut records: Vec<Record> = Vec::new();
+    while let Some(now) = engine.next_due().filter(|now| *now < Time::ZERO + Span::from_ms(45)) {
+        let _ = engine.step(now, &[], &mut records);
+    }
+    let khz = records.iter().filter_map(|record| match record.kind {
+        RecordKind::Frequency { khz, .. } => Some((record.at.ns() / 1_000_000, khz)),
+        _ => None,
+    });
+    assert!(khz.eq([(0, 600_000), (10, 900_000), (20, 1_200_000)]));
+    assert_eq!(engine.power().expect("it is hosted").frequency(0), Some(1_200_000));
+}

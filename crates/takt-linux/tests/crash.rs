@@ -96,6 +96,7 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
         domains,
         latencies: vec![0, 1],
         zones: Vec::new(),
+        required: 0,
         period: Duration::from_millis(100),
         workload: "crash".into(),
     };
@@ -144,7 +145,7 @@ fn power_is_restored_later() {
     let scratch = Scratch::new("power");
     let machine = Machine::acpi_cpufreq(&scratch.0);
     let before = machine.settings();
-    let (mut child, run) = power_driver("nobody-watches", &machine);
+    let (mut child, run) = power_driver("unwatched", &machine);
     assert!(leftovers::clean_run(&run, OnCrash::Kill).is_err(), "it lives");
     child.kill().unwrap();
     child.wait().unwrap();

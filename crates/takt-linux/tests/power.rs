@@ -22,7 +22,7 @@ fn settings(dir: &Path) -> Settings {
     let zones = power::zones(&root);
     let period = Duration::from_millis(5);
     let domains = power::domains(&root).expect("frequency domains");
-    Settings { root, domains, latencies: Vec::new(), zones, period, workload: "test.yaml".into() }
+    Settings { root, domains, latencies: Vec::new(), zones, required: 1, period, workload: "test.yaml".into() }
 }
 
 fn open(settings: Settings) -> Result<(Power, Receiver<Sample>), Refusal> {

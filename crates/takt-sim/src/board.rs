@@ -152,7 +152,8 @@ impl Board {
     }
 
     fn temperature(&self, node: usize) -> i32 {
-        self.model.ambient.saturating_add((self.above(node) / 1_000_000) as i32)
+        let above = (self.above(node) / 1_000_000).clamp(-1_000_000, 1_000_000);
+        self.model.ambient.saturating_add(above as i32)
     }
 
     /// Integrates the thermal network up to `now`, in one step.

@@ -233,7 +233,7 @@ fn memory_does_not_grow_with_the_simulated_time() {
         deciding: Deciding::StopTheWorld,
         steal: Some(Steal { period: ns(50), length: ns(3) }),
         changes: (1..100).map(|i| (at(i * 1_000), if i % 2 == 0 { wake(A) } else { block(A) })).collect(),
-        events: Vec::new(),
+        ..Scenario::default()
     };
     let described = System { late: Late::Abort, ..system(2, "g-edf", (0..8).map(task).collect()) };
     let mut engine = Engine::new(described).unwrap();

@@ -21,6 +21,9 @@ const NODE_KEYS: [&str; 5] = ["name", "capacity", "ambient", "links", "initial"]
 const HINT: &str = "write `platform: {clusters: [{name: a53, cpus: 0-3, capacitance: 100pF, frequencies: [{mhz: 600, voltage: 0.9V}]}]}`, or \
                     the name of a file with such a mapping";
 
+/// No CPU draws more than a megawatt; in nanowatts.
+const MOST_NW: u128 = 1_000_000_000_000_000;
+
 /// A quantity: what it is called, its units with how many of the smallest one they are, and an example.
 struct Quantity {
     called: &'static str,
@@ -98,7 +101,7 @@ impl Description {
             let idle = |p: &RawPoint| (cluster.leakage_na as u128 * p.uv as u128 / 1_000_000) as u64;
             let busy = |p: &RawPoint| {
                 let dynamic = cluster.capacitance_ff as u128 * (p.uv as u128).pow(2) * u128::from(p.khz);
-                idle(p) + (dynamic / 1_000_000_000_000_000) as u64
+                idle(p) + (dynamic / 1_000_000_000_000_000).min(MOST_NW) as u64
             };
             ClusterPower {
                 busy_nw: cluster.points.iter().map(busy).collect(),
@@ -272,7 +275,30 @@ fn mapping(reader: &mut Reader, node: &Node) -> Option<Description> {
     let sample = node.get("sample").and_then(|entry| reader.span(&entry.value, "sample", Bare::Refused, false));
     let description =
         Description { clusters, base_nw, outside_nw, nodes, ambient, sample: sample.unwrap_or(Span::from_ms(100)) };
+    slow_enough(reader, node, &description);
     (reader.diagnostics.len() == faults).then_some(description)
+}
+
+/// The time constants of thermal nodes must not be far below the period of samples, or the integration would need too many steps.
+fn slow_enough(reader: &mut Reader, node: &Node, description: &Description) {
+    const PART: i128 = 1000;
+    let nodes = &description.nodes;
+    for (index, own) in nodes.iter().enumerate() {
+        let others = nodes.iter().flat_map(|other| &other.links).filter(|(to, _)| *to == index).map(|(_, mk)| *mk);
+        let ways = own.links.iter().map(|(_, mk)| *mk).chain(own.ambient_mk).chain(others);
+        // In 10^-12 W/K; millijoules per kelvin over that are 10^9 s.
+        let conductance: i128 = ways.map(|mk| 1_000_000_000_000_000 / i128::from(mk.max(1))).sum();
+        let constant_ns = i128::from(own.capacity_mj) * 1_000_000_000_000_000_000 / conductance.max(1);
+        if constant_ns * PART < i128::from(description.sample.ns()) {
+            let place = node.get("thermal").map_or(node.head(), |entry| entry.key_span.clone());
+            let message = format!("the thermal node `{}` warms up in far less than a period of samples", own.name);
+            reader.push(
+                Diagnostic::error(Code::OutOfRange, &place, message)
+                    .label(format!("its time constant is {} ns", constant_ns))
+                    .hint("raise its `capacity` or its resistances, or lower `sample`"),
+            );
+        }
+    }
 }
 
 fn cluster(reader: &mut Reader, node: &Node, nodes: &[ThermalNode]) -> Option<Cluster> {
@@ -402,7 +428,7 @@ fn thermal(reader: &mut Reader, node: &Node) -> (i32, Vec<ThermalNode>) {
         }
         nodes.push(ThermalNode {
             name,
-            capacity_mj: capacity.unwrap_or(1) as u64,
+            capacity_mj: capacity.unwrap_or(1_000_000) as u64,
             ambient_mk: to_ambient.map(|mk| mk as u64),
             links: Vec::new(),
             initial: initial.unwrap_or(ambient),
@@ -489,7 +515,7 @@ fn speed(reader: &mut Reader, node: &Node) -> Option<Speed> {
 fn quantity(reader: &mut Reader, node: &Node, key: &str, of: &Quantity, zero: bool) -> Option<i64> {
     let text = reader.scalar(node, key, &format!("a {} such as `{}`", of.called, of.example))?.trim();
     // At most a thousand of the largest unit, so that no product overflows.
-    let most = 1_000_000 * of.units.last().map_or(1, |(_, scale)| *scale);
+    let most = 1_000 * of.units.last().map_or(1, |(_, scale)| *scale);
     let unit = of.units.iter().filter(|(unit, _)| text.ends_with(unit)).max_by_key(|(unit, _)| unit.len());
     let result = match unit {
         None => Err((Code::MissingUnit, format!("write a unit, as in `{}`", of.example))),

@@ -379,8 +379,8 @@ impl Workload {
                 Diagnostic::error(Code::UnknownName, place, message).label(label).hint(hint)
             }
             Fault::Points { given, wanted } => {
-                let message =
-                    format!("the power policy `{name}` needs {wanted} frequencies here, and {given} are given");
+                let frequencies = if *wanted == 1 { "frequency" } else { "frequencies" };
+                let message = format!("the power policy `{name}` needs {wanted} {frequencies} here, not {given}");
                 let domains = platform.domains.iter().map(|domain| domain.name.as_str());
                 Diagnostic::error(Code::WrongType, place, message)
                     .label(format!("the frequency domains are {}", choices(domains, "and")))

@@ -45,7 +45,7 @@ impl Hardware {
         Ok(Hardware { table, initramfs: path })
     }
 
-    /// What the emulator is given for it. The driver is for processors of a vendor with performance states; the second serial interface has the
+    /// Arguments of the emulator. The driver is for processors of a vendor with performance states; the second serial interface has the
     /// register of a domain.
     pub(super) fn arguments(&self) -> Result<[String; 6]> {
         let table = self.table.to_str().context("a path is no text")?;

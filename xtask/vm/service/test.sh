@@ -39,13 +39,14 @@ met_deadlines() {
 
 echo "vm: $(systemctl --version | head -n 1), Linux $(uname -r)"
 
-# The package is installed by the dpkg of Debian. Without libc-bin there is no ldconfig, which dpkg misses.
+# The package is installed by the dpkg of Debian: a path, since the shell has a dpkg of its own. There is no ldconfig, which it misses.
+dpkg=/usr/bin/dpkg
 mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers
 touch /var/lib/dpkg/status /var/lib/dpkg/available
 export DEBIAN_FRONTEND=noninteractive
-expect 0 "dpkg --install" dpkg --force-bad-path --install /takt.deb
-is "the installed package" "install ok installed" "$(dpkg-query --show --showformat '${Status}' takt)"
-expect 0 "dpkg --verify" dpkg --verify takt
+expect 0 "dpkg --install" $dpkg --force-bad-path --install /takt.deb
+is "the installed package" "install ok installed" "$($dpkg-query --show --showformat '${Status}' takt)"
+expect 0 "dpkg --verify" $dpkg --verify takt
 expect 0 "the program" takt --version
 is "the link" "demos-sched" "$(demos-sched -V | cut -d ' ' -f 1)"
 for page in takt takt-run takt-demos demos-sched; do
@@ -168,7 +169,7 @@ nothing_left "\`takt demos -s\`"
 # The package is removed while a schedule runs: that ends, and nothing of both is left.
 systemctl start takt@clock
 is "a service before the removal" "active 2" "$(property ActiveState) $(burns)"
-expect 0 "dpkg --remove" dpkg --force-bad-path --remove takt
+expect 0 "dpkg --remove" $dpkg --force-bad-path --remove takt
 is "a service after the removal" "inactive" "$(property ActiveState)"
 nothing_left "the removal"
 is "files after the removal" "" "$(find /usr /etc/systemd -name '*takt*' -o -name 'demos-sched*' | grep -v '/etc/systemd/.*/takt@.service.d\|takt-test' | tr '\n' ' ')"

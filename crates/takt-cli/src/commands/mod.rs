@@ -14,6 +14,7 @@ pub(crate) mod freeze;
 pub(crate) mod import;
 pub(crate) mod isolate;
 pub(crate) mod latency;
+pub(crate) mod mcu;
 pub(crate) mod output;
 pub(crate) mod policies;
 pub(crate) mod probe;

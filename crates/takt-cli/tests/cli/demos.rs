@@ -43,6 +43,68 @@ fn a_text_has_a_normal_form_too() {
     assert!(done.stdout.ends_with("windows: ~\n") && done.stderr.contains("text of -C is ignored"), "{}", done.stderr);
 }
 
+/// The forms that DEmOS's own test of normal forms (0200-config) compares.
+#[test]
+fn short_forms_are_written_out_as_in_the_test_of_demos() {
+    // Partitions as (name, [(command, budget, jitter)]), and the length of the only window.
+    let form = |name: &str, processes: &[(&str, u32, u32)], length: u32| {
+        let processes: String = processes
+            .iter()
+            .map(|(cmd, budget, jitter)| {
+                format!("      - cmd: {cmd}\n        budget: {budget}\n        jitter: {jitter}\n        init: false\n")
+            })
+            .collect();
+        format!(
+            "set_cwd: false\ndemos_cpu: all\npartitions:\n  - name: {name}\n    processes:\n{processes}windows:\n  - length: {length}\n    \
+             slices:\n      - cpu: all\n        sc_partition: {name}\n"
+        )
+    };
+    let room = Room::new();
+    for (text, expected) in [
+        (
+            "{windows: [{length: 500, sc_partition: SC}], partitions: [{name: SC, processes: [{cmd: echo, budget: 100}]}]}",
+            form("SC", &[("echo", 100, 0)], 500),
+        ),
+        (
+            "{windows: [{length: 500, sc_partition: [{cmd: a, budget: 500}]}]}",
+            form("anonymous_0", &[("a", 500, 0)], 500),
+        ),
+        ("{windows: [{length: 500, sc_partition: {cmd: a, budget: 500}}]}", form("anonymous_0", &[("a", 500, 0)], 500)),
+        ("{windows: [{length: 500, sc_partition: [{cmd: a}]}]}", form("anonymous_0", &[("a", 300, 0)], 500)),
+        ("{windows: [{length: 500, sc_processes: a}]}", form("anonymous_0", &[("a", 300, 0)], 500)),
+        ("{windows: [{length: 500, sc_processes: [a, b]}]}", form("anonymous_0", &[("a", 150, 0), ("b", 150, 0)], 500)),
+        (
+            "{windows: [{length: 100, sc_partition: SC}], partitions: [{name: SC, processes: [{cmd: echo, budget: 100, jitter: 50}]}]}",
+            form("SC", &[("echo", 100, 50)], 100),
+        ),
+    ] {
+        assert_eq!(room.takt(&["demos", "-d", "-C", text]).expect(0).stdout, expected, "{text}");
+    }
+}
+
+/// Faults of DEmOS's tests 0200-config and 0210-config_validation that are not among the faults below.
+#[test]
+fn configurations_that_the_tests_of_demos_refuse_are_refused() {
+    let room = Room::new();
+    for (text, code) in [
+        ("{windows: [{length: 1, cpu: 0, sc_partition: NON_EXISTENT}], partitions: []}", "unknown-name"),
+        (
+            "{windows: [{length: 1, slices: [{cpu: 0, sc_partition: SC1}, {cpu: 0, sc_partition: SC2}]}], partitions: [{name: SC1, \
+             processes: {cmd: echo, budget: 1}}, {name: SC2, processes: {cmd: echo, budget: 1}}]}",
+            "cpu-overlap",
+        ),
+        (
+            "{windows: [{length: 500, sc_partition: SC}], partitions: [{name: SC, processes: [{cmd: echo, budget: 100, jitter: 250}]}]}",
+            "out-of-range",
+        ),
+    ] {
+        let done = room.takt(&["demos", "-d", "-C", text]).expect(1);
+        assert!(done.stdout.is_empty() && done.stderr.contains(&format!("error[{code}]")), "{text}: {}", done.stderr);
+    }
+    let outside = Running::start(room.command(&["done"]).env_remove("DEMOS_PARAMETERS")).wait();
+    outside.expect(100);
+}
+
 /// Runs the link `demos-sched`.
 fn link(room: &Room, args: &[&str]) -> Done {
     let link = room.path("demos-sched");

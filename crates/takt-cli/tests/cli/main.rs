@@ -19,6 +19,7 @@ mod machine;
 mod modules;
 mod placement;
 mod policy_modules;
+mod power;
 #[path = "../../src/commands/bench/schedules.rs"]
 mod schedules;
 mod series;

@@ -9,6 +9,8 @@
 //! out, and the figures are printed. Of each family one workload has to be equal, and nine of ten in all. No stall is accepted under
 //! virtual time (`TAKT_OUTCOMES=v2`, which `cargo xtask vm` sets in its virtual machine).
 //!
+//! Each mechanism runs every other workload, those in even or in odd places, by the seed (`TAKT_SEED`). `TAKT_OUTCOMES=all` lets each run all of them.
+//!
 //! Each run, equal or not, is recorded. Its replay must give the same records and the same counts: no stall excuses a difference.
 
 mod backend;
@@ -123,6 +125,13 @@ fn compare_all<I: Borrow<Instance>>(instances: &[I], backend: &Processes) {
     tally.verdict().unwrap_or_else(|why| panic!("{why}"));
 }
 
+/// The workloads of the mechanism with this number in a run with this seed: all of them, or every other one. Two mechanisms whose numbers
+/// follow each other have all of them together, and so have two seeds that follow each other.
+fn share<I>(workloads: impl IntoIterator<Item = I>, mechanism: u64, seed: u64, all: bool) -> Vec<I> {
+    let has = |place: u64| all || (place.wrapping_add(mechanism).wrapping_add(seed)).is_multiple_of(2);
+    (0..).zip(workloads).filter(|(place, _)| has(*place)).map(|(_, workload)| workload).collect()
+}
+
 #[test]
 fn real_runs_have_the_outcomes_of_the_simulation() {
     let here = rt::affinity(0).expect("the CPUs of this thread");
@@ -144,22 +153,37 @@ fn real_runs_have_the_outcomes_of_the_simulation() {
             skip(Capability::Tracepoints, "ends of jobs cannot be observed");
             all.retain(|instance| !instance.name.starts_with("observed-"));
         }
-        for (name, choice, needs) in
-            [("v1", Choice::V1, Capability::V1), ("signal", Choice::Signal, Capability::Signals)]
+        let whole = std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "all")
+            || std::env::var("TAKT_OUTCOMES_ONLY").is_ok();
+        for (number, name, choice, needs) in
+            [(0, "v1", Choice::V1, Capability::V1), (1, "signal", Choice::Signal, Capability::Signals)]
         {
             match Mechanism::open(choice, &RunId::new().expect("a name")) {
                 Ok(_) => {
-                    compare_all(&all, &Processes::new(name));
+                    compare_all(&share(&all, number, takt_testing::seed(), whole), &Processes::new(name));
                     // Without a real-time class there is no priority, and a process on several CPUs is frozen anyway.
-                    let one_cpu: Vec<&Instance> = all.iter().filter(|instance| instance.cpus == 1).collect();
+                    let one_cpu = all.iter().filter(|instance| instance.cpus == 1);
                     if choice == Choice::V1 && realtime {
-                        compare_all(&one_cpu, &Processes::by_priority());
+                        compare_all(&share(one_cpu, 1, takt_testing::seed(), whole), &Processes::by_priority());
                     }
                 }
                 Err(e) => skip(needs, &format!("mechanism {name}: {e}")),
             }
         }
     });
+}
+
+/// Two mechanisms, and two seeds, leave no workload out. All of them are run where that is wanted.
+#[test]
+fn every_workload_has_its_turn() {
+    for seed in [0, 7, u64::MAX] {
+        let [a, b, later] =
+            [(0, seed), (1, seed), (0, seed.wrapping_add(1))].map(|(n, seed)| share(0..7, n, seed, false));
+        assert_eq!(b, later);
+        let mut both = [a, b].concat();
+        both.sort_unstable();
+        assert_eq!(both, share(0..7, 0, seed, true));
+    }
 }
 
 /// A run that differs is not excused by a stall that the workload bears, and a difference is found in each figure.

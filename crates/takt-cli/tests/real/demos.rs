@@ -336,3 +336,60 @@ fn the_environment_chooses_the_lines() {
         assert!(done.stderr.contains("`-s` needs a service manager of this user"), "{}", done.stderr);
     });
 }
+
+/// The runs of DEmOS's tests 0020-basic and 0100-api, with the output that these expect. Its program `api-test` prints each of its arguments
+/// and completes after it.
+#[test]
+fn the_runs_of_the_tests_of_demos_print_the_same() {
+    on_cpus(|| {
+        let api_test = "for word in first second; do echo $word; takt done; done";
+        let api_init = "echo init start; sleep 0.05; echo init done; takt done; exec sleep 0.01";
+        for (args, text, expected) in [
+            (
+                &[][..],
+                "{windows: [{length: 50, slices: [{cpu: 0, sc_partition: SC1}]}], partitions: [{name: SC1, processes: [{cmd: echo hello, \
+                 budget: 500}]}]}"
+                    .to_owned(),
+                "hello\n",
+            ),
+            (&[], "{windows: [{length: 100, sc_partition: [ true ]}]}".into(), ""),
+            (
+                &[],
+                format!("{{windows: [{{length: 250, slices: [{{cpu: 0, sc_partition: SC1}}]}}], partitions: [{{name: SC1, processes: [{{cmd: '{api_test}', budget: 500}}]}}]}}"),
+                "first\nsecond\n",
+            ),
+            // The process that ends in its initialisation does not hold up the other one.
+            (
+                &[],
+                "windows: [{length: 1, slices: [{cpu: 0, sc_partition: SC1}]}]\npartitions: [{name: SC1, processes: [{cmd: exit, budget: 100, \
+                 init: yes}, {cmd: exit, budget: 100}]}]"
+                    .into(),
+                "",
+            ),
+            // Both initialise before the first window, at the same time.
+            (
+                &["-m", "<test>"],
+                format!(
+                    "windows: [{{length: 250, slices: [{{cpu: 0, sc_partition: SC1}}, {{cpu: 1, sc_partition: SC2}}]}}]\npartitions:\n\
+                     - {{name: SC1, processes: [{{cmd: '{api_init}', budget: 250, init: yes}}]}}\n\
+                     - {{name: SC2, processes: [{{cmd: '{api_init}', budget: 250, init: yes}}]}}"
+                ),
+                "init start\ninit start\ninit done\ninit done\n<test>\n",
+            ),
+            (
+                &["-m", "<win>"],
+                "windows: [{length: 250, slices: [{cpu: 0, sc_processes: {init: yes, cmd: 'echo init && takt done && echo done'}}]}]".into(),
+                "init\n<win>\ndone\n",
+            ),
+        ] {
+            if text.contains("SC2") && !has_cpus(2) {
+                continue;
+            }
+            attempts(3, || {
+                let room = Room::new();
+                let done = run(&room, &[args, &["-C", &text]].concat()).expect(0);
+                ensure(done.stdout == expected, || format!("{text}\n{}", done.stdout))
+            });
+        }
+    });
+}

@@ -63,6 +63,10 @@ fn frequencies_follow_the_windows_and_are_restored() {
             assert_eq!(requested, written + dropped, "{power}");
             assert!(written >= 2, "{power}");
             assert_eq!(machine.settings(), before);
+            // The policy asks for no temperature, and the trace has them all the same.
+            let measured = |value| RecordKind::Temperature { zone: 0, millidegrees: Some(value) };
+            let first = machine.get(ZONE).parse().unwrap();
+            assert!(trace.records.iter().any(|record| record.record.kind == measured(first)));
         }
     });
 }

@@ -82,7 +82,7 @@ fn hosting(mut engine: Engine, spec: &PowerSpec) -> Engine {
 
 type Samples = Vec<(Span, Option<i32>)>;
 
-/// What a run and a simulation with these samples record, and the machine of the run.
+/// The records of a run and of a simulation with these samples, and the machine of the run.
 fn both(spec: &PowerSpec, samples: &Samples) -> (Vec<Record>, Vec<Record>, Machine) {
     let (system, plan, programs) = plan(&workload(), LENGTH);
     let mut machine = Machine::new(plan.clone(), Faults::none());
@@ -110,7 +110,7 @@ fn samples() -> impl Strategy<Value = Samples> {
     prop::collection::vec((step, value), 0..40).prop_map(|steps| {
         let mut at = Span::ZERO;
         let sample = |(step, value)| {
-            at = at + step;
+            at += step;
             (at, value)
         };
         let all: Samples = steps.into_iter().map(sample).collect();

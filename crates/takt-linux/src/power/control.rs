@@ -18,7 +18,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 
-/// What a run is to control and to measure.
+/// The settings that a run controls, and the sensors that it reads.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where.
@@ -29,9 +29,11 @@ pub struct Settings {
     pub latencies: Vec<usize>,
     /// The sensors that are read, in the order of the policy's numbers.
     pub zones: Vec<Zone>,
+    /// The first so many sensors are those of the policy. Bad readings of the others are not reported as samples.
+    pub required: usize,
     /// How often.
     pub period: Duration,
-    /// The workload's name, which other runs are told.
+    /// The workload's name, which other runs report.
     pub workload: String,
 }
 
@@ -66,7 +68,7 @@ pub struct Account {
     pub bad: Vec<u64>,
     /// Why a setting could not be restored.
     pub restored: io::Result<()>,
-    /// What is weaker about the control of this machine than the best.
+    /// Limitations of the control of this machine.
     pub notes: Vec<String>,
 }
 
@@ -115,7 +117,7 @@ impl Power {
         // From here on the settings are restored when this is dropped.
         let mut power =
             Power { saved, state, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
-        let Settings { root, domains, zones, latencies, period, .. } = &power.settings;
+        let Settings { root, domains, zones, required, latencies, period, .. } = &power.settings;
         for (setter, domain) in setters.iter_mut().zip(domains) {
             setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
         }
@@ -126,7 +128,7 @@ impl Power {
         };
         let files = Files { domains: setters, latencies: idle };
         power.writer = Some(Writer::start(files, latencies.len(), scheduler).map_err(thread)?);
-        let (sampler, samples) = Sampler::start(root, zones, *period, schedule, wake)?;
+        let (sampler, samples) = Sampler::start(root, (zones, *required), *period, schedule, wake)?;
         power.sampler = Some(sampler);
         Ok((power, samples))
     }
@@ -152,7 +154,7 @@ impl Power {
         drop(files);
         let (restored, notes) = (self.restore(), std::mem::take(&mut self.notes));
         let domains = self.settings.domains.iter().map(|domain| domain.name.clone()).collect();
-        let zones = self.settings.zones.iter().map(|zone| zone.name.clone()).collect();
+        let zones = self.settings.zones.iter().take(self.settings.required).map(|zone| zone.name.clone()).collect();
         Account { written: written.unwrap_or_default(), energy, domains, residencies, zones, bad, restored, notes }
     }
 

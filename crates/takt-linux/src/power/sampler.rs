@@ -32,13 +32,13 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the sensors and starts the thread, off these CPUs if there are others.
+    /// Opens the sensors and starts the thread, off these CPUs if there are others. Only the first so many sensors are required.
     ///
     /// # Errors
     /// A sensor cannot be opened.
     pub(super) fn start(
         root: &Root,
-        zones: &[Zone],
+        (zones, required): (&[Zone], usize),
         period: Duration,
         away: &CpuSet,
         wake: OwnedFd,
@@ -60,6 +60,9 @@ impl Sampler {
                 let _ = rt::set_affinity(0, &others);
             }
             sample(thermometers, counters, period, &over, |sample| {
+                if sample.temperature.is_none() && sample.zone >= required {
+                    return;
+                }
                 let _ = samples.send(sample);
                 let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
             })

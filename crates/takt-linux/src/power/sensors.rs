@@ -26,6 +26,18 @@ impl Zone {
     pub fn is_named(&self, name: &str) -> bool {
         self.name == name || self.alias == name
     }
+
+    /// Whether it is a thermal zone, and no hwmon sensor.
+    #[must_use]
+    pub fn is_thermal_zone(&self) -> bool {
+        self.path.starts_with(THERMAL)
+    }
+
+    /// Whether it has a temperature now.
+    #[must_use]
+    pub fn can_be_read(&self, root: &Root) -> bool {
+        Thermometer::open(root, self).is_ok_and(|mut thermometer| thermometer.read().is_some())
+    }
 }
 
 /// All sensors of temperature: thermal zones, and then those of hwmon devices.

@@ -25,7 +25,7 @@ const PRIORITY: u8 = 79;
 /// A refused request is written again after this time, unless a later one has overtaken it.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// What the two threads share.
+/// State that the scheduler and the writer share.
 #[derive(Debug)]
 struct Shared {
     /// By domain: the requested frequency in kHz.

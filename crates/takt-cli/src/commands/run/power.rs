@@ -17,6 +17,9 @@ use takt_workload::{Code, MissingCpus, Workload};
 /// How often sensors are read, where the file does not say.
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// The most sensors that are read.
+const MOST_ZONES: usize = 16;
+
 /// Finds what the power policy needs of this machine, and lets the engine host it. The machine is not changed before the run. Returns its part that the policy
 /// sees.
 ///
@@ -32,7 +35,9 @@ pub(super) fn set_up(
     let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
     let root = root.map_or_else(Root::machine, Root::imitation);
     let uses = spec.profile.uses;
-    let zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let mut zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let required = zones.len();
+    observe_others(&root, &mut zones);
     let present = rt::affinity(0)?;
     let remaps = workload.settings.missing_cpus == MissingCpus::Remap;
     let real = |cpu: usize| match remaps {
@@ -84,6 +89,7 @@ pub(super) fn set_up(
             domains,
             latencies: if uses.latencies { cpus.collect() } else { Vec::new() },
             zones,
+            required,
             period: period.map_or(PERIOD, Duration::from_nanos),
             workload: plan.name.clone(),
         });
@@ -137,6 +143,20 @@ fn zones<'a>(root: &Root, values: impl Iterator<Item = &'a mut Value>) -> Result
     Ok(used)
 }
 
+/// Adds the other thermal zones that can be read, for the trace.
+fn observe_others(root: &Root, zones: &mut Vec<Zone>) {
+    for mut zone in power::zones(root) {
+        let known = zones.iter().any(|other| other.alias == zone.alias);
+        if known || !zone.is_thermal_zone() || !zone.can_be_read(root) || zones.len() >= MOST_ZONES {
+            continue;
+        }
+        if zones.iter().any(|other| other.name == zone.name) {
+            zone.name.clone_from(&zone.alias);
+        }
+        zones.push(zone);
+    }
+}
+
 /// A frequency with its speed: that of the file's `platform`, or else in proportion to the highest frequency of all.
 fn point(khz: u32, cpus: &CpuSet, described: &[FrequencyDomain], fastest: u32) -> OperatingPoint {
     let of_file = described.iter().find(|domain| !domain.cpus.is_disjoint(cpus));
@@ -175,7 +195,7 @@ pub(super) fn lines(workload: &Workload, report: &Report) -> Vec<String> {
     lines
 }
 
-/// What of it people should know.
+/// Notes and warnings about the run's power.
 pub(crate) fn remarks(report: &Report) -> Vec<String> {
     let Some(account) = &report.power else { return Vec::new() };
     let mut remarks: Vec<String> = account.notes.iter().map(|note| format!("note: {note}")).collect();

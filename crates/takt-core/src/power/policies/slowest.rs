@@ -81,7 +81,7 @@ pub static ENTRY: Entry = Entry {
         "\
 The budgets of safety-critical processes are taken as work at nominal speed. At the start of a window each domain gets the lowest frequency
 at which all budgets of its slices fit into the window, and budgets last longer in proportion. The speeds of the frequencies come from the
-key `platform`; `takt bench speed` measures them. Without them, speeds are taken to be proportional to frequencies. A window whose
+key `platform`. Without them, speeds are taken to be proportional to frequencies. A window whose
 budgets do not fit at any frequency has the highest one, and so has one with a policy inside its safety-critical partition. After another
 window table has taken over, all windows have the highest frequency.
 
