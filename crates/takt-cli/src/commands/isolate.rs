@@ -184,7 +184,7 @@ fn create(args: &Create) -> Outcome {
     let wanted = |step: &Step| (step.is_default() || args.with.contains(step)) && !args.without.contains(step);
     let request = Request {
         name: args.name.clone(),
-        cpus: args.cpus.clone(),
+        cpus: args.cpus,
         steps: Step::all().filter(wanted).collect(),
         balanced: args.balance,
         owner: None,

@@ -117,6 +117,10 @@ pub fn put_input(out: &mut impl Output, input: &Input) {
             out.put(u8::from(ending.regular));
             out.put(u8::from(ending.replaced));
         }
+        Input::Add { task, domain } => {
+            begin(out, 23, task);
+            out.maybe(domain.map(i64::from));
+        }
         #[cfg(feature = "power")]
         Input::Temperature { zone, millidegrees } => {
             out.put(22);
@@ -173,6 +177,7 @@ pub fn get_input(reader: &mut Reader<'_>) -> Option<Input> {
         16 => Input::Leave { task },
         20 => Input::Abort { task },
         21 => Input::Exit { task, ending: Ending { regular: reader.truth()?, replaced: reader.truth()? } },
+        23 => Input::Add { task, domain: maybe(reader)? },
         _ => return None,
     })
 }
@@ -423,6 +428,8 @@ mod tests {
             Input::Configure { setting: 2, value: Some(-5) },
             Input::Switch { domain: Some(1), to: 2 },
             Input::Table { to: 1 },
+            Input::Add { task, domain: Some(1) },
+            Input::Add { task, domain: None },
             Input::Abort { task },
             Input::Exit { task, ending: Ending { regular: true, replaced: false } },
             #[cfg(feature = "power")]

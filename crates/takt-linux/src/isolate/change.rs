@@ -222,7 +222,7 @@ impl<K: Kernel> Isolator<K> {
         journal.hierarchy = Some(hierarchy.clone());
         journal.isolations.push(Isolation {
             name: request.name.clone(),
-            cpus: request.cpus.clone(),
+            cpus: request.cpus,
             owner: request.owner,
             phase: Phase::Changing,
             balanced: request.balanced,
