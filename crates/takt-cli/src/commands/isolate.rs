@@ -30,7 +30,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Sub {
     Create(Create),
-    Run(Run),
+    Run(Execute),
     Move(Move),
     Status(Status),
     Verify(Verify),
@@ -60,11 +60,11 @@ struct Create {
     json: bool,
 }
 
-/// Run a command on isolated CPUs
+/// Execute a command on isolated CPUs
 ///
 /// The command replaces Takt. Its timers have no slack.
 #[derive(clap::Args, Debug)]
-struct Run {
+struct Execute {
     /// Name of the isolation; not needed if there is one only
     #[arg(long)]
     name: Option<String>,
@@ -124,7 +124,7 @@ fn step() -> impl clap::builder::TypedValueParser<Value = Step> {
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Step>())
 }
 
-/// What a refusal is at the command line.
+/// A refusal as a message of the command line.
 fn failure(refusal: Refusal) -> Failure {
     let fix = refusal.fix();
     match &refusal {
@@ -184,7 +184,7 @@ fn create(args: &Create) -> Outcome {
     let wanted = |step: &Step| (step.is_default() || args.with.contains(step)) && !args.without.contains(step);
     let request = Request {
         name: args.name.clone(),
-        cpus: args.cpus.clone(),
+        cpus: args.cpus,
         steps: Step::all().filter(wanted).collect(),
         balanced: args.balance,
         owner: None,
@@ -228,7 +228,7 @@ fn entrance(name: Option<&str>) -> Result<String, Failure> {
     isolator.entrance(&name).map_err(failure)
 }
 
-fn run_in(args: &Run) -> Outcome {
+fn run_in(args: &Execute) -> Outcome {
     let group = entrance(args.name.as_deref())?;
     let file = PathBuf::from(group).join("cgroup.procs");
     std::fs::write(&file, "0").map_err(|e| {

@@ -314,7 +314,7 @@ fn the_cpus_are_left_by_all_that_can_leave() {
         let findings = model.isolator().verify("rt").unwrap();
         let broken: Vec<_> = findings.iter().filter(|finding| !finding.holds).collect();
         assert_eq!((broken.len(), broken[0].step), (1, Step::Interrupts));
-        // A value that somebody else has written since stays.
+        // A value that another program has written since stays.
         let undone = model.isolator().undo("rt").unwrap();
         assert!(undone.notes[0].contains("/proc/irq/4/smp_affinity_list"), "{undone:?}");
         let mut after = model.snapshot();
