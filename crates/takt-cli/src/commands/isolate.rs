@@ -30,7 +30,8 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Sub {
     Create(Create),
-    Run(Execute),
+    #[command(name = "run")]
+    Execute(Execute),
     Move(Move),
     Status(Status),
     Verify(Verify),
@@ -167,7 +168,7 @@ pub(crate) fn recover() -> Result<Undone, Failure> {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Sub::Create(args) => create(args),
-        Sub::Run(args) => run_in(args),
+        Sub::Execute(args) => run_in(args),
         Sub::Move(args) => move_in(args),
         Sub::Status(args) => status(args),
         Sub::Verify(args) => verify(args),

@@ -1,4 +1,4 @@
-//! `takt latency`: how late a process is on this machine, in scenarios that are measured in turn.
+//! `takt latency`: the lateness of a process on this machine, in scenarios that are measured in turn.
 
 pub(crate) mod internal;
 pub(crate) mod measure;
@@ -18,7 +18,7 @@ use takt_core::time::Span;
 use takt_latency::Results;
 use takt_workload::Code;
 
-/// Measure how late a time-critical process is on this machine, and what helps
+/// Measure the lateness of a time-critical process on this machine, and what reduces it
 ///
 /// A task wakes in each period and records its lateness. Scenarios differ in load, class and CPUs; they are measured in turn for several rounds, so
 /// that disturbances of the machine meet all of them. `docs/latency.md` describes the scenarios and the figures.
