@@ -1,7 +1,7 @@
 //! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
 use crate::workspace::{Outcome, cargo};
-use crate::{aarch64, metal, tidy, vm};
+use crate::{aarch64, mcu, metal, tidy, vm};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +50,7 @@ const CI: &[Step] = &[
         run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
     },
     Step { name: "the core on bare metal", run: |_| metal::run() },
+    Step { name: "microcontroller", run: |_| mcu::run(false) },
     Step { name: "64-bit ARM", run: |_| aarch64::run() },
     Step {
         name: "documentation",

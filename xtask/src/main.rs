@@ -6,6 +6,7 @@ mod ci;
 mod circles;
 mod deb;
 mod instructions;
+mod mcu;
 mod metal;
 mod phrases;
 mod policy_names;
@@ -39,6 +40,7 @@ usage: cargo xtask COMMAND
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
+  mcu [--all]        the microcontroller kernel in QEMU: replays, sizes and costs; --all takes every policy for one CPU
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
 
@@ -65,6 +67,8 @@ fn main() -> ExitCode {
             None => return usage(),
         },
         ["metal"] => metal::run(),
+        ["mcu"] => mcu::run(false),
+        ["mcu", "--all"] => mcu::run(true),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),
         _ => return usage(),

@@ -37,6 +37,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         pid: None,
         class: info.class.filter(|_| workload.handed.is_some()).map(|class| class.to_string()),
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
+        added: false,
     };
     let domain = |(domain, name): (&Domain, &String)| DomainLabel {
         name: name.clone(),
@@ -61,6 +62,8 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         zones: Vec::new(),
         partitions: Vec::new(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
+        tables: (0..).zip(system.tables.iter().cloned()).collect(),
+        table: None,
         duration,
         start_unix_ns: None,
         start_monotonic_ns: None,

@@ -248,14 +248,18 @@ impl Input {
 
     /// Like [`Input::load`], and keeps the warnings for itself.
     pub(crate) fn load_quietly(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
-        let source = self.source()?;
+        self.load_source(&self.source()?, machine)
+    }
+
+    /// As [`Input::load_quietly`], from a text that has been read.
+    pub(crate) fn load_source(&self, source: &Source, machine: Option<CpuSet>) -> Result<Workload, Failure> {
         let mut policy = self.policy;
         if let (Some(spec), Some(placement)) = (&mut policy, self.placement) {
             spec.placement = placement;
         }
         let options = Options { policy, ..self.options(machine) };
         let mut workload =
-            takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
+            takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(source, &f))?;
         crate::modules::may_fall_back(&mut workload.system);
         if let Some(placement) = self.placement {
             workload.system.policy.placement = placement;

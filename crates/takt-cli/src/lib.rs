@@ -2,6 +2,7 @@
 //!
 //! It is a library so that a program with policies of its own is [`main`] with another registry.
 
+mod additions;
 mod clock;
 mod commands;
 mod control;
@@ -43,6 +44,8 @@ enum Command {
     #[command(disable_help_flag = true)]
     Demos(commands::demos::Args),
     Ctl(commands::ctl::Args),
+    Latency(commands::latency::Args),
+    Isolate(commands::isolate::Args),
     Policies(commands::policies::Args),
     Doctor(commands::doctor::Args),
     Analyze(commands::analyze::Args),
@@ -52,12 +55,15 @@ enum Command {
     Burn(commands::burn::Args),
     Done(commands::done::Args),
     Bench(commands::bench::Args),
+    Mcu(commands::mcu::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
     #[command(name = "__start", hide = true)]
     Start(commands::start::Args),
     #[command(name = "__probe", hide = true)]
     Probe(commands::probe::Args),
+    #[command(name = "__latency", hide = true)]
+    LatencyProcess(commands::latency::internal::Args),
     #[command(name = "__reference", hide = true)]
     Reference(commands::reference::Args),
 }
@@ -93,6 +99,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
+    takt_workload::load_modules_by(modules::of_file);
     let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
@@ -110,6 +117,8 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Demos(args) => commands::demos::run(&args),
         Command::Ctl(args) => commands::ctl::run(&args),
+        Command::Latency(args) => commands::latency::run(&args),
+        Command::Isolate(args) => commands::isolate::run(&args),
         Command::Policies(args) => commands::policies::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
@@ -119,9 +128,11 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Mcu(args) => commands::mcu::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
+        Command::LatencyProcess(args) => commands::latency::internal::run(&args),
         Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };
     match result {

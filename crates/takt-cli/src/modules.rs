@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use takt_core::model::{PolicySpec, System};
 use takt_wasm::{LoadError, Loaded};
-use takt_workload::{Code, PolicyFault, Workload};
+use takt_workload::{Code, ModuleFault, PolicyFault, Workload};
 
 /// A policy that the command line names wrongly.
 #[derive(Debug)]
@@ -63,6 +63,32 @@ fn unusable(path: &Path, error: &LoadError) -> (Code, String, &'static str) {
         _ => (Code::UnsuitableModule, "build it with `takt-wasm-module`, of the version of this program"),
     };
     (code, format!("`{}` cannot be loaded as a policy: {error}", path.display()), hint)
+}
+
+/// Loads a module that a workload file names, and names its policy.
+///
+/// # Errors
+/// The file is no module of a policy.
+pub(crate) fn of_file(path: &Path) -> Result<String, ModuleFault> {
+    match takt_wasm::load(path) {
+        Ok(module) => Ok(module.entry().profile.name.to_owned()),
+        Err(error) => {
+            let (code, message, hint) = unusable(path, &error);
+            Err(ModuleFault { code, message, hint: hint.to_owned() })
+        }
+    }
+}
+
+/// A line for each policy of the system that is of a module, with the hash of the module.
+pub(crate) fn hashes(system: &System) -> Vec<String> {
+    let policies = std::iter::once(&system.policy).chain(system.domains.iter().map(|domain| &domain.policy));
+    let line = |policy: &PolicySpec| {
+        let hash = module(policy)?.sha256();
+        Some(format!("note: the policy `{}{}` is a module with SHA-256 {hash}", policy.prefix(), policy.profile.name))
+    };
+    let mut lines: Vec<String> = policies.filter_map(line).collect();
+    lines.dedup();
+    lines
 }
 
 /// Loads a module that a record names.

@@ -2,10 +2,11 @@
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
-use takt_core::model::TaskId;
-use takt_exec::{Output, ProcessSettings};
-use takt_linux::{Identity, Limit, UnknownIdentity};
-use takt_workload::{Code, Diagnostic, Workload};
+use takt_core::model::{Completion, OnAbort, OnExit, TaskId};
+use takt_exec::{EventSource, KernelTask, Output, Process, ProcessSettings, Reaction};
+use takt_linux::rt::Class;
+use takt_linux::{Identity, JobEnd, Limit, Signal, UnknownIdentity};
+use takt_workload::{Client, Code, Diagnostic, Observed, Spawn, Workload};
 
 /// A setting that this machine or user does not allow.
 pub(crate) struct Fault {
@@ -53,6 +54,105 @@ pub(crate) fn output(workload: &Workload, task: TaskId) -> Output {
         Some(takt_workload::Output::File { path, truncate }) => {
             Output::File { path: path.clone(), truncate: *truncate }
         }
+    }
+}
+
+/// The process of a task. By DEmOS's rules the schedule starts without one that has ended in its initialisation.
+///
+/// # Errors
+/// Status 2: it has no command, or this machine or user does not allow its settings.
+pub(crate) fn process(workload: &Workload, id: TaskId, by_demos: bool) -> Result<Process, Failure> {
+    let task = &workload.tasks[id.index()];
+    if !task.is_program() {
+        let hint = "give it a `cmd:`, or use `takt sim`";
+        let message = format!("task `{}` has no command to run", task.name);
+        return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
+    }
+    Ok(Process {
+        name: task.name.clone(),
+        cmd: task.cmd.clone().unwrap_or_default(),
+        thread_of: task.thread_of,
+        init: task.init,
+        per_job: task.spawn == Spawn::PerJob,
+        signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
+            && task.observed.is_none()
+            && task.client != Client::None,
+        observed: task.observed.map(|observed| match observed {
+            Observed::Yield => JobEnd::Yield,
+            Observed::Sleep => JobEnd::Sleep,
+        }),
+        on_exit: task.on_exit.or(by_demos.then_some(OnExit::End)),
+        on_miss: task.on_miss.as_deref().and_then(reaction),
+        on_overrun: task.on_overrun.as_deref().and_then(reaction),
+        abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
+            .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
+        output: output(workload, id),
+        settings: settings(workload, id)?,
+        segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
+        event: task.event.as_deref().and_then(|source| {
+            Some(match source {
+                takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
+                takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
+                takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
+                takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
+                takt_workload::EventSource::Segments => return None,
+            })
+        }),
+        kernel: kernel(workload, id)?,
+        is_reserved: false,
+    })
+}
+
+/// The reaction of a run; `log` is none.
+fn reaction(reaction: &takt_workload::Reaction) -> Option<Reaction> {
+    match reaction {
+        takt_workload::Reaction::Log => None,
+        takt_workload::Reaction::Signal(name) => Some(Reaction::Signal(signal(name))),
+        takt_workload::Reaction::Exec(command) => Some(Reaction::Command(command.clone())),
+        takt_workload::Reaction::Stop => Some(Reaction::Stop),
+    }
+}
+
+/// The class of the task's process, and its CPUs, if the kernel schedules it.
+fn kernel(workload: &Workload, task: TaskId) -> Result<Option<KernelTask>, Failure> {
+    let described = &workload.system.tasks[task.index()];
+    let class = match workload.tasks[task.index()].class {
+        None => return Ok(None),
+        Some(takt_workload::Class::Other) => Class::Other,
+        Some(takt_workload::Class::Fifo(priority)) => Class::Fifo(priority),
+        Some(takt_workload::Class::Deadline) => {
+            // The reader of the file has found both.
+            let (Some(runtime), Some(period)) = (described.runtime, described.arrival.period()) else {
+                return Ok(None);
+            };
+            Class::Deadline { runtime, deadline: described.deadline.unwrap_or(period), period }
+        }
+    };
+    if class != Class::Other && !takt_linux::rt::rt_allowed() {
+        let name = &workload.tasks[task.index()].name;
+        let message = format!("the `class` of task `{name}` is a real-time class, which this user may not use here");
+        let fix =
+            "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`; or write `class: other`";
+        return Err(Failure::machine(Code::MissingCapability, message, fix));
+    }
+    let affinity = workload.handed.as_ref().and_then(|handed| handed.affinities[task.index()]);
+    let cpus = affinity.filter(|_| !matches!(class, Class::Deadline { .. }));
+    Ok(Some(KernelTask { class, cpus }))
+}
+
+/// The signal of this name, which a file may use in `on_abort: signal=NAME`.
+pub(crate) fn signal(name: &str) -> Signal {
+    match name {
+        "USR2" => Signal::USR2,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "ALRM" => Signal::ALARM,
+        "TERM" => Signal::TERM,
+        "URG" => Signal::URG,
+        "IO" => Signal::IO,
+        "WINCH" => Signal::WINCH,
+        _ => Signal::USR1,
     }
 }
 

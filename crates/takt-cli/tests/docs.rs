@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 16] = [
+const NOT_RUN: [(&str, &str); 18] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -43,6 +43,8 @@ const NOT_RUN: [(&str, &str); 16] = [
     ("install -m 644", "changes the machine; `cargo xtask service` does it in a virtual one"),
     ("systemctl ", "needs systemd; `cargo xtask service` runs it in a virtual machine"),
     ("systemd-run ", "needs a user session of systemd"),
+    ("cd mcu && cargo build", "needs a Rust target for microcontrollers; `cargo xtask mcu` builds the image"),
+    ("takt mcu run", "needs QEMU and an image; `cargo xtask mcu` runs it"),
     ("mkdir ", "changes the machine's cgroup mounts"),
 ];
 

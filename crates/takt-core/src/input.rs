@@ -165,6 +165,16 @@ pub enum Input {
         /// Index in [`crate::model::System::tables`].
         to: u16,
     },
+    /// A task whose number is free ([`System::removed`](crate::model::System::removed)) is added as
+    /// [`System::tasks`](crate::model::System::tasks) describes it there. It has left until [`Input::Enter`]. This allocates, and all policies of the
+    /// system restart their internal state. A task that the system, or its policy, cannot take changes nothing.
+    #[cfg(feature = "additions")]
+    Add {
+        /// The task.
+        task: TaskId,
+        /// The number of its domain; `None` for a system without domains.
+        domain: Option<u16>,
+    },
     /// The current job of the task is given up; if it has a handler, that follows.
     Abort {
         /// Who.
@@ -222,6 +232,8 @@ impl Input {
             | Input::Terms { task, .. }
             | Input::Abort { task }
             | Input::Exit { task, .. } => Some(task),
+            #[cfg(feature = "additions")]
+            Input::Add { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } => None,
             #[cfg(feature = "power")]
             Input::Temperature { .. } => None,

@@ -31,4 +31,6 @@ pub mod scenario;
 pub mod stats;
 pub mod time;
 pub mod utility;
+#[cfg(feature = "wire")]
+pub mod wire;
 pub mod work;

@@ -4,12 +4,13 @@
 //! The scheduler has an [`Actuator`], which neither blocks nor allocates, the supervisor [`Processes`], which may do both.
 
 use crate::life::Incarnation;
-use crate::plan::TaskEnd;
+use crate::plan::{Plan, TaskEnd};
 use crate::report::Error;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 use takt_abi::{Job, Page, Request, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
@@ -125,6 +126,8 @@ pub(crate) trait Processes {
     type Resume;
     /// The monotonic clock.
     fn now(&self) -> Span;
+    /// From now on the process of a task, whose number was free, is that of this plan. Opens the files for it.
+    fn take_in(&mut self, task: TaskId, plan: Arc<Plan>) -> Result<(), Error>;
     /// Starts the process of a task in its group, which is frozen, and gives its process id.
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error>;
     /// What lets the process of a task continue. `None` when it is gone, or belongs to somebody else now.

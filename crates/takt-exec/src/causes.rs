@@ -7,7 +7,8 @@
 //!
 //! Nothing in here allocates after [`Causes::new`].
 
-use crate::plan::{Cause, Plan};
+use crate::plan::{Cause, Plan, Process, Reaction};
+use rustix::process::Signal;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, TaskId};
 use takt_core::record::{JobId, Outcome, Record, RecordKind};
@@ -31,6 +32,32 @@ impl Found {
     pub(crate) fn of((about, job): (u64, JobId)) -> Found {
         let task = TaskId((about >> 1).saturating_sub(1) as u32);
         Found { task, job, cause: if about & 1 == Cause::Miss as u64 { Cause::Miss } else { Cause::Overrun } }
+    }
+}
+
+/// The causes of reactions, in the order of their numbers.
+pub(crate) const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
+
+/// The part of the scheduler in a reaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Response {
+    /// It reports the job.
+    Report,
+    /// It wakes the supervisor, too.
+    Call,
+    /// As before, and the run ends by it, even if the report finds no room in the ring.
+    Stop,
+    Signal(Signal),
+}
+
+impl Response {
+    pub(crate) fn new(process: &Process, cause: Cause) -> Response {
+        match process.reaction(cause) {
+            None => Response::Report,
+            Some(Reaction::Signal(signal)) => Response::Signal(*signal),
+            Some(Reaction::Command(_)) => Response::Call,
+            Some(Reaction::Stop) => Response::Stop,
+        }
     }
 }
 
@@ -63,27 +90,29 @@ pub(crate) struct Causes {
 impl Causes {
     /// `records` is the most that one step records.
     pub(crate) fn new(plan: &Plan, records: usize) -> Causes {
+        // A task that is added may have a reaction, too.
+        let reserved = plan.processes.iter().filter(|process| process.is_reserved).count();
         let mut tasks = Vec::new();
         let mut indices = vec![None; plan.processes.len()];
         for (index, process) in plan.processes.iter().enumerate() {
             let (on_miss, on_overrun) = (process.on_miss.is_some(), process.on_overrun.is_some());
             if on_miss || on_overrun {
                 indices[index] = Some(tasks.len());
-                tasks.push(Watched {
-                    task: TaskId(index as u32),
-                    on_miss,
-                    on_overrun,
-                    missed: 0,
-                    late: None,
-                    over: None,
-                    overrun: None,
-                    budget: None,
-                });
+                tasks.push(Watched::new(TaskId(index as u32), on_miss, on_overrun));
             }
         }
+        tasks.reserve(reserved);
         // Before a step each task's current job, in it each record, and each of them for both causes.
-        let most = if tasks.is_empty() { 0 } else { 2 * (records + 2 * tasks.len()) };
+        let most = if tasks.capacity() == 0 { 0 } else { 2 * (records + 2 * (tasks.len() + reserved)) };
         Causes { tasks, indices, found: Vec::with_capacity(most), due: Time::MAX }
+    }
+
+    /// A task of a free number is added. There is room for it.
+    pub(crate) fn watch(&mut self, task: TaskId, on_miss: bool, on_overrun: bool) {
+        if on_miss || on_overrun {
+            self.indices[task.index()] = Some(self.tasks.len());
+            self.tasks.push(Watched::new(task, on_miss, on_overrun));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -192,6 +221,10 @@ impl Causes {
 }
 
 impl Watched {
+    fn new(task: TaskId, on_miss: bool, on_overrun: bool) -> Watched {
+        Watched { task, on_miss, on_overrun, missed: 0, late: None, over: None, overrun: None, budget: None }
+    }
+
     /// The current job and its deadline, if a miss of it is yet to be found.
     fn unfinished(&self, engine: &Engine) -> Option<(JobId, Time)> {
         if !self.on_miss || engine.system().tasks[self.task.index()].arrival == Arrival::Activated {

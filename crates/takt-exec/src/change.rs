@@ -1,12 +1,16 @@
 //! A change of a running schedule, from the supervisor to the scheduler and back. The supervisor allocates and frees
 //! its memory.
 
+use crate::causes::{CAUSES, Response};
+use crate::plan::Process;
+use rustix::process::Signal;
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};
-use takt_core::model::PolicySpec;
+use takt_core::model::{PolicySpec, TaskId};
 use takt_core::policy::PreparedTable;
 use takt_core::record::Sink;
 use takt_core::time::{Span, Time};
+use takt_linux::rt::Class;
 
 /// A policy or a window table that has been built, and the input that stands for it in the record of the run.
 pub(crate) struct Install {
@@ -37,8 +41,36 @@ pub(crate) struct Change {
     /// How often terms of tasks had changed in the engine when it was prepared ([`Engine::changes_of_terms`]). A policy that was prepared for other
     /// terms is not installed: the replay of the run would build it for the present ones.
     pub(crate) terms: u32,
+    /// The task that it adds.
+    pub(crate) newcomer: Option<Newcomer>,
     /// The instant of the step that has taken it; `None` when it came too late.
     pub(crate) made: Option<Time>,
+}
+
+/// A task that is added, as far as the scheduler has to know its process.
+pub(crate) struct Newcomer {
+    pub(crate) task: TaskId,
+    pub(crate) abort_signal: Option<Signal>,
+    pub(crate) class: Class,
+    pub(crate) responses: [Response; 2],
+    pub(crate) on_miss: bool,
+    pub(crate) on_overrun: bool,
+    /// A reaction follows when a job exceeds its runtime.
+    pub(crate) limited: bool,
+}
+
+impl Newcomer {
+    pub(crate) fn new(task: TaskId, process: &Process, class: Class) -> Newcomer {
+        Newcomer {
+            task,
+            abort_signal: process.abort_signal,
+            class,
+            responses: CAUSES.map(|cause| Response::new(process, cause)),
+            on_miss: process.on_miss.is_some(),
+            on_overrun: process.on_overrun.is_some(),
+            limited: process.on_overrun.is_some() && !process.per_job,
+        }
+    }
 }
 
 impl fmt::Debug for Change {
@@ -49,7 +81,7 @@ impl fmt::Debug for Change {
 
 impl Change {
     pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u32) -> Change {
-        Change { inputs, install, loaded, terms, made: None }
+        Change { inputs, install, loaded, terms, newcomer: None, made: None }
     }
 
     /// Installs the policy or the window table, and gives the input that stands for it.
@@ -77,7 +109,8 @@ impl Change {
 
     /// Whether a policy takes over.
     pub(crate) fn has_policy(&self) -> bool {
-        self.install.as_ref().is_some_and(|install| matches!(install.input, Input::Switch { .. }))
+        let is_built = |input: &Input| matches!(input, Input::Switch { .. } | Input::Add { .. });
+        self.install.as_ref().is_some_and(|install| is_built(&install.input))
     }
 
     /// Whether a window table takes over.

@@ -4,8 +4,9 @@
 //! is prepared here and handed to the scheduler as a [`Change`]. It becomes inputs of one step, so that a replay of the recorded inputs is
 //! the run, changes included. There is one change at a time.
 
-use crate::change::{Change, Install, New};
+use crate::change::{Change, Install, New, Newcomer};
 use crate::mirror::{Mirror, PolicyStatus, Status};
+use crate::plan::{Issuer, NewTask, Process};
 use crate::terms::SHORTEST;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -20,21 +21,13 @@ use takt_core::model::{
 };
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
+use takt_linux::rt::Class;
 
 /// The most policies that a run learns of after its start, fallbacks included.
 pub const MAX_LOADED: usize = 32;
 
 /// The most commands that wait for the supervisor. Further ones are refused at once.
 const WAITING: usize = 64;
-
-/// The sender of a command, as the kernel names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Issuer {
-    /// Its user.
-    pub uid: u32,
-    /// Its process.
-    pub pid: i32,
-}
 
 /// New values for terms of a task; `None` keeps a term.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -76,6 +69,8 @@ pub enum Command {
     },
     /// A task that has left comes back, if its policy admits it.
     Add(String),
+    /// A task that is not in the workload is added, if there is a place for it, its process can be started, and its policy admits it.
+    New(Box<NewTask>),
     /// A task leaves when its present job is over.
     Remove {
         /// The name of the task.
@@ -150,6 +145,8 @@ pub enum Refusal {
     },
     /// The policy does not admit it.
     NotAdmitted(String),
+    /// Its process could not be started, or has failed before it was ready.
+    NotStarted(String),
     /// Too many commands wait, or a change came between. It may be tried again.
     Busy(&'static str),
     /// The run has ended, or its figures have been lost.
@@ -197,6 +194,14 @@ impl Handle {
     }
 }
 
+/// A task that is being added.
+enum Joining {
+    /// Its process is started. The command waits for that.
+    Starts(Box<Order>),
+    /// Its process is ready, with this process id. The command is among those that wait, or its change is on its way.
+    Ready(Option<i32>),
+}
+
 /// The supervisor's side of the control of a run.
 pub struct Control {
     pub(crate) mirror: Mirror,
@@ -206,6 +211,15 @@ pub struct Control {
     /// The domain of commands that name none, and of the answers: a system whose other domains are the kernel's has one policy.
     one_policy: bool,
     tasks: Vec<(String, bool)>,
+    /// The scheduling class of processes.
+    class: Class,
+    /// How many tasks there may be: those of the workload, and the ones that commands add.
+    room: usize,
+    /// The task that a command adds.
+    joining: Option<Joining>,
+    /// First processes that the supervisor is to start, and those that are not needed.
+    starts: Vec<(TaskId, Process)>,
+    dismissed: Vec<TaskId>,
     /// By task: it has a process of its own, which can end without another task or a job.
     endable: Vec<bool>,
     /// Tasks whose processes are to end when they have left, with their time of grace.
@@ -256,6 +270,11 @@ impl Control {
             domains,
             one_policy,
             tasks: Vec::new(),
+            class: Class::Other,
+            room: 0,
+            joining: None,
+            starts: Vec::new(),
+            dismissed: Vec::new(),
             endable: Vec::new(),
             ends: Vec::new(),
             bound,
@@ -273,8 +292,54 @@ impl Control {
     }
 
     /// By task: its name, and whether the kernel schedules it; and whether its process can end alone.
-    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>, endable: Vec<bool>) {
-        (self.tasks, self.endable) = (tasks, endable);
+    pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>, endable: Vec<bool>, room: usize, class: Class) {
+        (self.tasks, self.endable, self.room, self.class) = (tasks, endable, room, class);
+    }
+
+    /// The first processes that the supervisor is to start, since the last call.
+    pub(crate) fn starts(&mut self) -> Vec<(TaskId, Process)> {
+        std::mem::take(&mut self.starts)
+    }
+
+    /// Whether there are some.
+    pub(crate) fn has_starts(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// The processes of tasks that were not added, since the last call.
+    pub(crate) fn dismissed(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.dismissed)
+    }
+
+    /// The first process of a task that is to be added is ready, or there is none.
+    pub(crate) fn entered(&mut self, result: Result<Option<i32>, String>) {
+        let Some(Joining::Starts(order)) = self.joining.take_if(|joining| matches!(joining, Joining::Starts(_))) else {
+            return;
+        };
+        match result {
+            Ok(pid) => {
+                self.joining = Some(Joining::Ready(pid));
+                self.waiting.push_front(*order);
+            }
+            Err(reason) => (order.answer)(Err(Refusal::NotStarted(reason))),
+        }
+    }
+
+    /// The task that these inputs add, and its process.
+    pub(crate) fn adds(&self, inputs: &[Input]) -> Option<(&NewTask, Option<i32>)> {
+        inputs.iter().find(|input| matches!(input, Input::Add { .. }))?;
+        match (&self.outstanding, &self.joining) {
+            (Some(Order { command: Command::New(new), .. }), Some(Joining::Ready(pid))) => Some((new, *pid)),
+            _ => None,
+        }
+    }
+
+    /// A task was not added: its process is not needed.
+    fn dismiss(&mut self, command: &Command) {
+        if let (Command::New(_), Some(Joining::Ready(_))) = (command, &self.joining) {
+            self.joining = None;
+            self.dismissed.push(TaskId(self.tasks.len() as u32));
+        }
     }
 
     /// The tasks that have left since the last call and whose processes are to end, with their time of grace.
@@ -319,8 +384,14 @@ impl Control {
                     self.outstanding = Some(order);
                     return Some(Box::new(change));
                 }
+                Ok(None) if matches!(order.command, Command::New(_)) => {
+                    self.joining = Some(Joining::Starts(Box::new(order)))
+                }
                 Ok(None) => (order.answer)(Ok(Done::Unchanged)),
-                Err(refusal) => (order.answer)(Err(refusal)),
+                Err(refusal) => {
+                    self.dismiss(&order.command);
+                    (order.answer)(Err(refusal));
+                }
             }
         }
         None
@@ -350,11 +421,17 @@ impl Control {
                 return None;
             }
             self.attempts = 0;
+            self.dismiss(&order.command);
             (order.answer)(Err(Refusal::Busy("another change came between, or a job of the task is open")));
             return None;
         };
         self.attempts = 0;
-        let Order { issuer, text, answer, .. } = order;
+        let Order { issuer, text, answer, command } = order;
+        if let Command::New(new) = command {
+            self.joining = None;
+            self.tasks.push((new.process.name.clone(), false));
+            self.endable.push(!new.process.per_job);
+        }
         if change.has_table() {
             self.awaited = Some((at, answer));
         } else {
@@ -369,7 +446,11 @@ impl Control {
         if let Some((at, answer)) = self.awaited.take() {
             answer(Ok(Done::Table { at, from: None }));
         }
-        let left = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).collect::<Vec<_>>();
+        let joining = match self.joining.take() {
+            Some(Joining::Starts(order)) => Some(*order),
+            _ => None,
+        };
+        let left = self.outstanding.take().into_iter().chain(joining).chain(self.waiting.drain(..)).collect::<Vec<_>>();
         for order in left.into_iter().chain(self.orders.try_iter()) {
             (order.answer)(Err(Refusal::Over("the run has ended")));
         }
@@ -441,6 +522,7 @@ impl Control {
                 (Vec::new(), self.switch(domain, *to, fallback.as_deref().copied())?)
             }
             Command::Add(name) => (self.enter(name)?, None),
+            Command::New(new) => return self.join(new),
             Command::Remove { task: name, end } => {
                 let task = self.task(name)?;
                 let is_gone = self.mirror.engine.is_gone(task);
@@ -501,15 +583,114 @@ impl Control {
         Ok(vec![Input::Enter { task }])
     }
 
+    /// The change that adds a task. `None` as long as its process is not ready; then it is to be started.
+    fn join(&mut self, new: &NewTask) -> Result<Option<Change>, Refusal> {
+        let task = TaskId(self.tasks.len() as u32);
+        let name = &new.process.name;
+        if self.tasks.iter().any(|(known, _)| known == name) {
+            let hint = "without a file, `add` lets a task return that has left; a new task needs another name";
+            return Err(impossible(format!("the run has a task `{name}`"), hint));
+        }
+        let is_ready = match &self.joining {
+            Some(Joining::Starts(_)) => return Err(Refusal::Busy("another task is being added")),
+            Some(Joining::Ready(_)) => true,
+            None => false,
+        };
+        if !self.mirror.engine.system().windows.is_empty() {
+            let reason = "a process of a window table comes with its table".to_owned();
+            return Err(impossible(reason, "end the run and start it with the new file"));
+        }
+        if self.tasks.len() >= self.room {
+            let reason = format!("the run has {} tasks, and no place for another one", self.tasks.len());
+            return Err(impossible(reason, "start the run with a higher `--spare-tasks`"));
+        }
+        let domain = self.domain(new.domain.as_deref())?;
+        let mut described = new.task.clone();
+        if let Arrival::Event { after, .. } = &mut described.arrival {
+            *after = new.after.as_deref().map(|name| self.task(name)).transpose()?;
+        }
+        self.mirror.comes(task);
+        let terms = described.terms();
+        self.admit_new(task, domain, &described, &terms, name)?;
+        let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(invalid.to_string());
+        self.mirror.engine.describe(task, described).map_err(refused)?;
+        if !is_ready {
+            self.starts.push((task, new.process.clone()));
+            return Ok(None);
+        }
+        let engine = &self.mirror.engine;
+        let prepared = engine.prepare_described(task, domain).map_err(refused)?;
+        if prepared.timers() > engine.room().timers {
+            let reason = format!("the policy needs {} timers with this task, and there is no room", prepared.timers());
+            return Err(impossible(reason, "end the run and start it with the new file"));
+        }
+        let install = Install { prepared: Some(New::Policy(prepared)), input: Input::Add { task, domain } };
+        let mut change =
+            Change::new(vec![Input::Enter { task }], Some(install), self.loaded().to_vec(), engine.changes_of_terms());
+        change.newcomer = Some(Newcomer::new(task, &new.process, self.class));
+        Ok(Some(change))
+    }
+
+    /// Whether the policy admits a new task beside the present terms of the others. An engine of its own has it from the start.
+    fn admit_new(
+        &self,
+        task: TaskId,
+        domain: Option<u16>,
+        described: &Task,
+        terms: &Terms,
+        name: &str,
+    ) -> Result<(), Refusal> {
+        let refused = |invalid: takt_core::model::Invalid| {
+            let text = invalid.to_string().replace(&format!("task {}", task.0), &format!("task `{name}`"));
+            Refusal::NotAdmitted(self.named(&text))
+        };
+        let mut system = self.agreed_system();
+        system.tasks[task.index()] = described.clone();
+        system.removed.retain(|free| *free != task);
+        if let Some(domain) = domain.and_then(|domain| system.domains.get_mut(usize::from(domain))) {
+            domain.tasks.push(task);
+        }
+        let of_system = |system: System| {
+            let mut engine = self.mirror.engine.of_system(system).map_err(refused)?;
+            engine.step(Time::ZERO, &[], &mut ());
+            Ok::<_, Refusal>(engine)
+        };
+        // A policy grants a task what it has already. So the task has a little less here, and asks for the rest.
+        let smaller = |system: &System| {
+            let mut system = system.clone();
+            let least = Span::from_ns(1);
+            let described = &mut system.tasks[task.index()];
+            let part = described.reservation.as_mut().map(|reservation| &mut reservation.budget);
+            let part = part.or(described.runtime.as_mut()).filter(|part| **part > least)?;
+            *part -= least;
+            Some(system)
+        };
+        let mut whole = of_system(system.clone())?;
+        let mut admitted = whole.admits(task, terms);
+        if let Some(smaller) = smaller(&system).filter(|_| admitted) {
+            let mut alone = smaller.clone();
+            alone.removed = (0..alone.tasks.len() as u32).map(TaskId).filter(|other| *other != task).collect();
+            alone.domains.iter_mut().for_each(|domain| domain.tasks.retain(|own| *own == task));
+            // Under some policies no task receives more than it was placed with. They were asked when they were built.
+            let grows = of_system(alone).is_ok_and(|mut alone| alone.admits(task, terms));
+            admitted = !grows || of_system(smaller)?.admits(task, terms);
+        }
+        if admitted {
+            return Ok(());
+        }
+        Err(self.not_admitted(whole.system(), task, name, terms))
+    }
+
     fn admit(&mut self, task: TaskId, terms: &Terms) -> Result<(), Refusal> {
         if self.mirror.engine.admits(task, terms) {
             return Ok(());
         }
-        Err(self.not_admitted(self.mirror.engine.system(), task, terms))
+        let name = &self.tasks[task.index()].0;
+        Err(self.not_admitted(self.mirror.engine.system(), task, name, terms))
     }
 
     /// `system` is the one whose policy does not admit the task.
-    fn not_admitted(&self, system: &System, task: TaskId, terms: &Terms) -> Refusal {
+    fn not_admitted(&self, system: &System, task: TaskId, name: &str, terms: &Terms) -> Refusal {
         let domain = system.domains.iter().find(|domain| domain.tasks.contains(&task));
         let policy = domain.map_or(system.policy, |domain| domain.policy);
         let span = |span: Option<Span>| span.map_or("none".to_owned(), |span| span.to_string());
@@ -523,7 +704,7 @@ impl Control {
             "the policy `{}{}` does not admit task `{}` with {}{}",
             policy.prefix(),
             policy.profile.name,
-            self.tasks[task.index()].0,
+            name,
             own.join(", "),
             reserved.unwrap_or_default()
         ))
@@ -704,7 +885,7 @@ impl Control {
         let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
         let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();
         let added = target.tasks.iter().filter(|name| !own.contains(name));
-        fixed.extend(added.map(|name| format!("task `{name}` is new")));
+        fixed.extend(added.map(|name| format!("task `{name}` is new (`add {name} --from FILE` adds it)")));
         let system = self.mirror.engine.system();
         let mut wanted = Vec::new();
         for (index, name) in own.iter().enumerate() {
@@ -795,13 +976,13 @@ impl Control {
         Ok((inputs, install))
     }
 
-    /// Whether the policy that is to hold admits all of these terms together. An engine of its own takes them, each when its policy admits it beside the
-    /// terms that were taken before, so that the order of the tasks makes no difference.
-    fn admit_all(&self, inputs: &[Input], policy: Option<(Option<u16>, PolicySpec)>) -> Result<(), Refusal> {
+    /// The present system, with the terms that are agreed, and without jobs at its start.
+    fn agreed_system(&self) -> System {
         let engine = &self.mirror.engine;
         let mut system = engine.system().clone();
         system.alternatives.clear();
-        for (index, task) in system.tasks.iter_mut().enumerate() {
+        let there: Vec<bool> = (0..system.tasks.len() as u32).map(|task| !system.is_removed(TaskId(task))).collect();
+        for (index, task) in system.tasks.iter_mut().enumerate().filter(|(index, _)| there[*index]) {
             // Terms that wait for the end of a job have been admitted.
             let agreed = engine.agreed(TaskId(index as u32));
             give_terms(task, agreed.period, agreed.deadline, agreed.runtime);
@@ -810,6 +991,14 @@ impl Control {
                 *offset += *period;
             }
         }
+        system
+    }
+
+    /// Whether the policy that is to hold admits all of these terms together. An engine of its own takes them, each when its policy admits it beside the
+    /// terms that were taken before, so that the order of the tasks makes no difference.
+    fn admit_all(&self, inputs: &[Input], policy: Option<(Option<u16>, PolicySpec)>) -> Result<(), Refusal> {
+        let engine = &self.mirror.engine;
+        let mut system = self.agreed_system();
         match policy {
             Some((None, to)) => system.policy = to,
             Some((Some(domain), to)) => system.domains[usize::from(domain)].policy = to,
@@ -835,7 +1024,8 @@ impl Control {
             {
                 let now = whole.agreed(task);
                 let terms = terms_of(now, first).unwrap_or(now);
-                return Err(self.not_admitted(whole.system(), task, &terms));
+                let name = &self.tasks[task.index()].0;
+                return Err(self.not_admitted(whole.system(), task, name, &terms));
             }
         }
     }

@@ -46,6 +46,7 @@ impl Incident {
             }
             Incident::Online(cpus) => format!("CPU {cpus} is online again, and the next dispatches use it"),
             Incident::Suspended(time) => {
+                let time = rounded(*time);
                 format!("the machine was suspended for {time}; the schedule stood still and continues where it was")
             }
             Incident::Moved(1) => "another program has moved a process out of its group; it was moved back".into(),
@@ -54,6 +55,11 @@ impl Incident {
             }
         }
     }
+}
+
+/// Whole milliseconds, for people.
+fn rounded(time: Span) -> Span {
+    Span::from_ms(time.ns() / 1_000_000)
 }
 
 impl Incidents {
@@ -105,7 +111,7 @@ impl Incidents {
             let times = if self.suspensions == 1 { "once".into() } else { format!("{} times", self.suspensions) };
             notes.push(format!(
                 "the machine was suspended {times}, for {} in all: instants of the run do not count that time",
-                self.slept
+                rounded(self.slept)
             ));
         }
         notes

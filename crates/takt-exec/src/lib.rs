@@ -38,13 +38,11 @@ mod thread;
 mod virtual_machine;
 mod waits;
 
-pub use control::{
-    Answer, AnswerTo, Command, Control, Done, Handle, Issuer, MAX_LOADED, NewTerms, Order, Refusal, Target,
-};
+pub use control::{Answer, AnswerTo, Command, Control, Done, Handle, MAX_LOADED, NewTerms, Order, Refusal, Target};
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{
-    Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Output, Plan, Process, ProcessSettings, Reaction,
-    SchedulerClass, TaskEnd,
+    Cause, Dispatch, EventSource, Hooks, Issuer, KernelTask, NewTask, Observer, Output, Plan, Process, ProcessSettings,
+    Reaction, SchedulerClass, TaskEnd, reserve,
 };
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]

@@ -191,18 +191,7 @@ impl Children {
     ) -> Result<Children, Error> {
         let mut outputs = Vec::with_capacity(plan.processes.len());
         for process in &plan.processes {
-            let plan::Output::File { path, truncate } = &process.output else {
-                outputs.push(None);
-                continue;
-            };
-            let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
-            let foreign = process.settings.identity.as_ref().is_some_and(|identity| !identity.is_own());
-            let opened = open_output(&path, *truncate, foreign);
-            outputs.push(Some(opened.what(format!(
-                "cannot open the output of {}, {}",
-                process.name,
-                path.display()
-            ))?));
+            outputs.push(output(&plan, process)?);
         }
         let mut sources = Vec::with_capacity(plan.processes.len());
         for (process, task) in plan.processes.iter().zip((0..).map(TaskId)) {
@@ -415,6 +404,11 @@ impl Processes for Children {
     fn now(&self) -> Span {
         timer::now()
     }
+    fn take_in(&mut self, task: TaskId, plan: Arc<Plan>) -> Result<(), Error> {
+        self.outputs[task.index()] = output(&plan, &plan.processes[task.index()])?;
+        self.plan = plan;
+        Ok(())
+    }
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let spawned = self.try_spawn(task, group, incarnation, class);
         let name = || self.plan.processes[task.index()].name.clone();
@@ -522,6 +516,15 @@ impl Processes for Children {
     fn destroy(&self) -> io::Result<()> {
         self.mechanism.destroy()
     }
+}
+
+/// The file for the output of a process.
+fn output(plan: &Plan, process: &plan::Process) -> Result<Option<File>, Error> {
+    let plan::Output::File { path, truncate } = &process.output else { return Ok(None) };
+    let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
+    let foreign = process.settings.identity.as_ref().is_some_and(|identity| !identity.is_own());
+    let opened = open_output(&path, *truncate, foreign);
+    opened.what(format!("cannot open the output of {}, {}", process.name, path.display())).map(Some)
 }
 
 /// Opens a file for a process's output. A named pipe without a reader is an error instead of a wait without end. The process of another user

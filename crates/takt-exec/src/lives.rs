@@ -49,6 +49,8 @@ pub(crate) struct Task {
     init_limit: Option<Span>,
     /// The task has left for good, and its process is asked to end.
     ending: Option<Ending>,
+    /// A command adds the task, and its first process is not ready.
+    entering: Option<Entering>,
     threads: Threads,
     /// Some process of the task had several threads or processes.
     pub(crate) had_several: bool,
@@ -64,6 +66,15 @@ pub(crate) struct Task {
     had: Times,
     /// Times of the ended processes since then.
     pub(crate) sum: Times,
+}
+
+/// The first process of a task that a command adds.
+#[derive(Clone, Debug)]
+enum Entering {
+    /// It is started, or initialises.
+    Starts,
+    /// It is being killed. The reason is reported when its group is empty; without one, the command knows.
+    Fails(Option<String>),
 }
 
 /// The end of a process whose task has left.
@@ -90,6 +101,7 @@ impl Task {
             signalled: false,
             init_limit: None,
             ending: None,
+            entering: None,
             threads: Threads::Unknown,
             had_several: false,
             strayed: 0,
@@ -123,6 +135,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) strangers: Vec<(i32, TaskEnd)>,
     /// The ends of processes of tasks, since the supervisor looked.
     pub(crate) ends: Vec<(TaskId, TaskEnd)>,
+    /// The first processes of added tasks: ready, with their process id, or the reason why there is none. Since the supervisor looked.
+    pub(crate) entered: Vec<(TaskId, Result<Option<i32>, String>)>,
     /// Messages that did not fit into the ring yet.
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
@@ -134,11 +148,13 @@ pub(crate) struct Lives<P: Processes> {
 impl<P: Processes> Lives<P> {
     /// Tasks without processes so far, at home in these groups.
     pub(crate) fn new(plan: Arc<Plan>, processes: P, homes: Vec<Home>) -> Lives<P> {
+        let life = |process: &Process| if process.is_reserved { Life::Ended } else { Life::Alive };
+        let task = |(home, process)| Task { life: life(process), ..Task::new(home) };
         Lives {
             tasks_by_group: homes.iter().map(|home| home.group).zip((0..).map(TaskId)).collect(),
             tasks_by_pid: HashMap::with_capacity(homes.len()),
             requests: Arc::new(Requests::new(homes.len())),
-            tasks: homes.into_iter().map(Task::new).collect(),
+            tasks: homes.into_iter().zip(&plan.processes).map(task).collect(),
             threads: Arc::new(plan.threads()),
             plan,
             processes,
@@ -148,6 +164,7 @@ impl<P: Processes> Lives<P> {
             stopped_by: None,
             strangers: Vec::new(),
             ends: Vec::new(),
+            entered: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
             next_place: 0,
@@ -162,7 +179,8 @@ impl<P: Processes> Lives<P> {
     /// Starts the present process of a task, which does not run yet.
     /// Threads of other programs come with these.
     pub(crate) fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
-        if self.plan.processes[task.index()].thread_of.is_some() {
+        let process = &self.plan.processes[task.index()];
+        if process.thread_of.is_some() || process.is_reserved {
             return Ok(());
         }
         let known = &self.tasks[task.index()];
@@ -198,7 +216,7 @@ impl<P: Processes> Lives<P> {
         let known = &mut self.tasks[task.index()];
         let group = known.home.group;
         known.incarnation += 1;
-        known.replaced += u64::from(!per_job);
+        known.replaced += u64::from(!per_job && known.entering.is_none());
         known.had = Times::default();
         known.threads = Threads::Unknown;
         known.life = if init { Life::Initialising } else { Life::Alive };
@@ -211,6 +229,7 @@ impl<P: Processes> Lives<P> {
         match started {
             Ok(()) if init => {}
             Ok(()) => self.ready(task, None),
+            Err(e) if self.tasks[task.index()].entering.is_some() => self.fail_entry(task, Some(e.to_string())),
             Err(e) => {
                 self.first_spawn_error.get_or_insert(e);
                 self.fail(task);
@@ -218,8 +237,73 @@ impl<P: Processes> Lives<P> {
         }
     }
 
+    /// Starts the first process of a task that a command adds. It is born frozen, or it initialises first. [`Lives::entered`] has the result.
+    pub(crate) fn take_in(&mut self, task: TaskId, process: Process) -> Arc<Plan> {
+        let known = &mut self.tasks[task.index()];
+        if known.life != Life::Ended {
+            let reason = "the process of an earlier command has not ended".to_owned();
+            self.entered.push((task, Err(reason)));
+            return self.plan.clone();
+        }
+        let group = known.home.group;
+        *known = Task { life: known.life, incarnation: known.incarnation, ..Task::new(known.home) };
+        known.entering = Some(Entering::Starts);
+        self.plan = Arc::new(self.plan.with_process(task, process));
+        match self.processes.take_in(task, self.plan.clone()) {
+            Ok(()) => self.spawn_next(task),
+            Err(e) => self.refuse_entry(task, e.to_string()),
+        }
+        self.tasks_by_group.insert(group, task);
+        self.plan.clone()
+    }
+
+    /// The process of a task that a command was to add is not needed.
+    pub(crate) fn dismiss(&mut self, task: TaskId) {
+        if self.tasks[task.index()].life == Life::Gone {
+            self.tasks[task.index()].life = Life::Ended;
+        } else {
+            self.fail_entry(task, None);
+        }
+    }
+
+    /// A task gets no process.
+    fn refuse_entry(&mut self, task: TaskId, reason: String) {
+        let known = &mut self.tasks[task.index()];
+        (known.entering, known.life, known.init_limit) = (None, Life::Ended, None);
+        self.entered.push((task, Err(reason)));
+    }
+
+    /// The process of a task that a command was to add is killed.
+    fn fail_entry(&mut self, task: TaskId, reason: Option<String>) {
+        let known = &mut self.tasks[task.index()];
+        (known.entering, known.life, known.init_limit) = (Some(Entering::Fails(reason)), Life::Dying, None);
+        let group = known.home.group;
+        let leads = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+        // A process that cannot be killed keeps the place.
+        let _ = self.processes.kill(group);
+        if !leads && !self.processes.populated(group).unwrap_or(false) {
+            self.end_entry(task, None);
+        }
+    }
+
+    /// The group of a task that a command was to add is empty.
+    fn end_entry(&mut self, task: TaskId, end: Option<TaskEnd>) {
+        let known = &mut self.tasks[task.index()];
+        let entering = known.entering.take();
+        (known.life, known.init_limit) = (Life::Ended, None);
+        let reason = match entering {
+            Some(Entering::Fails(reason)) => reason,
+            _ => Some(end.map_or("its process has ended".to_owned(), |end| format!("its process {end}"))),
+        };
+        self.entered.extend(reason.map(|reason| (task, Err(reason))));
+    }
+
     fn ready(&mut self, task: TaskId, resume: Option<P::Resume>) {
-        let incarnation = self.tasks[task.index()].incarnation;
+        let known = &mut self.tasks[task.index()];
+        if known.entering.take().is_some() {
+            self.entered.push((task, Ok(known.pid)));
+        }
+        let incarnation = known.incarnation;
         self.outgoing.push_back(Message::Ready { task, incarnation, resume });
     }
 
@@ -243,6 +327,9 @@ impl<P: Processes> Lives<P> {
             (Ok(()), Some(resume)) => self.ready(task, Some(resume)),
             // It waits for no descriptor.
             (Ok(()), None) if observed => self.ready(task, None),
+            _ if self.tasks[task.index()].entering.is_some() => {
+                self.fail_entry(task, Some("its process cannot be resumed after its initialisation".to_owned()));
+            }
             // It is gone, or has changed its user; then it cannot be resumed.
             _ => self.replace(task),
         }
@@ -424,8 +511,10 @@ impl<P: Processes> Lives<P> {
             };
             let per_job = self.plan.processes[task.index()].per_job;
             let known = &mut self.tasks[task.index()];
-            // One that is replaced, or whose task has left for good, was ended by Takt.
-            if known.life != Life::Dying && known.ending.is_none() {
+            // One that is replaced, or whose task has left for good, was ended by Takt. Before a task is there, its command fails by that.
+            if known.entering.is_some() {
+                known.end = Some(end);
+            } else if known.life != Life::Dying && known.ending.is_none() {
                 self.ends.push((task, end));
                 known.well = end == TaskEnd::Exited(0);
                 known.succeeded |= known.well;
@@ -456,6 +545,12 @@ impl<P: Processes> Lives<P> {
             if unnoticed && !self.processes.populated(known.home.group).unwrap_or(false) {
                 self.emptied(task);
             } else if self.begun && late {
+                if known.entering.is_some() {
+                    let limit = self.plan.init_timeout;
+                    let reason = format!("its process has not signalled the end of its initialisation within {limit}");
+                    self.fail_entry(task, Some(reason));
+                    continue;
+                }
                 // A replacement that does not initialise is none.
                 let _ = self.processes.kill(known.home.group);
                 self.fail(task);
@@ -554,6 +649,10 @@ impl<P: Processes> Lives<P> {
     /// The last process of a task's group has ended.
     fn emptied(&mut self, task: TaskId) {
         let end = self.tasks[task.index()].end;
+        if self.tasks[task.index()].entering.is_some() {
+            self.tasks[task.index()].end = None;
+            return self.end_entry(task, end);
+        }
         for thread in self.threads.clone().of(task) {
             self.thread_ended(*thread, end);
         }
@@ -749,6 +848,7 @@ pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut
     let rest = homes.into_iter().zip(&system.tasks).zip(&plan.processes);
     rest.map(|((home, task), process)| match (home, process.kernel) {
         (Some(home), _) => Ok(home),
+        _ if process.is_reserved => own_partition(groups, &plan.own_cpus(system, present)),
         // It stays there.
         (None, Some(kernel)) => single(groups, &kernel.cpus.unwrap_or(*present), false),
         (None, None) => own_partition(groups, &task.affinity.intersection(&system.cpus)),

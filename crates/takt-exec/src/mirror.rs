@@ -291,6 +291,11 @@ impl Mirror {
         self.engine.step(now, inputs, &mut self.account);
     }
 
+    /// The task of a free number is to be added. A process that has ended before was dismissed.
+    pub(crate) fn comes(&mut self, task: TaskId) {
+        self.ended[task.index()] = false;
+    }
+
     /// Whether the program of a task has ended, and is not replaced.
     pub(crate) fn has_ended(&self, task: TaskId) -> bool {
         self.ended[task.index()]

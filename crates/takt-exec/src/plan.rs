@@ -1,6 +1,5 @@
 //! What the executive is asked to run, and who watches.
 
-use crate::control::Issuer;
 use crate::levels::highest;
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
-use takt_core::model::{OnAbort, OnExit, PolicySpec, System, Task, TaskId, WindowTable};
+use takt_core::model::{Arrival, OnAbort, OnExit, PolicySpec, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
@@ -84,7 +83,10 @@ impl Plan {
     pub(crate) fn replaceable<'a>(&'a self, system: &'a System) -> impl Iterator<Item = TaskId> + 'a {
         let tasks = system.tasks.iter().zip(&self.processes).zip((0..).map(TaskId));
         let replaced = |task: &Task, process: &Process| {
-            process.per_job || process.on_exit == Some(OnExit::Restart) || task.on_abort == OnAbort::Restart
+            process.is_reserved
+                || process.per_job
+                || process.on_exit == Some(OnExit::Restart)
+                || task.on_abort == OnAbort::Restart
         };
         tasks.filter(move |((task, process), _)| replaced(task, process)).map(|(_, id)| id)
     }
@@ -131,8 +133,17 @@ impl Plan {
     }
 
     /// Whether processes can be started while others are scheduled.
+    ///
+    /// Tasks that commands add are rare. For them the supervisor stays where it is, and the groups are those that are best for the others.
     pub(crate) fn starts_processes(&self, system: &System) -> bool {
-        self.replaceable(system).next().is_some()
+        self.replaceable(system).any(|task| !self.processes[task.index()].is_reserved)
+    }
+
+    /// The plan with another process for a task.
+    pub(crate) fn with_process(&self, task: TaskId, process: Process) -> Plan {
+        let mut plan = self.clone();
+        plan.processes[task.index()] = process;
+        plan
     }
 
     /// Whether its processes are in a real-time class, and the kernel gives no task of this plan their CPUs before them.
@@ -146,13 +157,20 @@ impl Plan {
         realtime && !self.processes.iter().filter_map(|process| process.kernel).any(before)
     }
 
+    /// Scheduling class of the process of a task that a command adds.
+    pub(crate) fn class_of_added(&self) -> Class {
+        match self.dispatch {
+            Dispatch::Priority => Class::Fifo(highest(self.priority)),
+            Dispatch::Freeze if self.realtime => Class::Fifo(self.priority),
+            Dispatch::Freeze => Class::Other,
+        }
+    }
+
     /// Scheduling class of the process of a task.
     pub(crate) fn class(&self, task: TaskId) -> Class {
         match self.dispatch {
             _ if let Some(kernel) = self.processes[task.index()].kernel => kernel.class,
-            Dispatch::Priority => Class::Fifo(highest(self.priority)),
-            Dispatch::Freeze if self.realtime => Class::Fifo(self.priority),
-            Dispatch::Freeze => Class::Other,
+            _ => self.class_of_added(),
         }
     }
 }
@@ -202,7 +220,7 @@ pub struct Hooks {
 }
 
 /// The process of a task.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Process {
     /// The task's name, for messages.
     pub name: String,
@@ -238,6 +256,50 @@ pub struct Process {
     pub segments: bool,
     /// For a task that the kernel schedules. It has an imaginary CPU of the system for itself.
     pub kernel: Option<KernelTask>,
+    /// No process, but the place for one whose task a command may add ([`crate::Command::New`]). The number of its task is free.
+    pub is_reserved: bool,
+}
+
+/// A task that is not in the workload of a run, with its process.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewTask {
+    /// The task. A task of its file that it follows ([`takt_core::model::Arrival::Event`]) is named by `after`.
+    pub task: Task,
+    /// The name of the task that it follows.
+    pub after: Option<String>,
+    /// The name of its domain, if the run has domains.
+    pub domain: Option<String>,
+    /// Its process, with the name of the task. It is one of its own, which Takt schedules.
+    pub process: Process,
+    /// The file that describes it, for the record of the run.
+    pub file: String,
+    /// The text of that file.
+    pub text: String,
+}
+
+impl NewTask {
+    /// The task in a run whose tasks have these names, by number. `None` if the run has no task that it is to follow.
+    #[must_use]
+    pub fn described(&self, names: &[String]) -> Option<Task> {
+        let mut task = self.task.clone();
+        if let Arrival::Event { after, .. } = &mut task.arrival {
+            let number = |name: &String| names.iter().position(|other| other == name).map(|index| TaskId(index as u32));
+            *after = match &self.after {
+                Some(name) => Some(number(name)?),
+                None => None,
+            };
+        }
+        Some(task)
+    }
+}
+
+/// Makes places for so many tasks that commands may add: free numbers of the system, and their processes.
+pub fn reserve(system: &mut System, processes: &mut Vec<Process>, places: usize) {
+    for _ in 0..places {
+        system.removed.push(TaskId(system.tasks.len() as u32));
+        system.tasks.push(Task::default());
+        processes.push(Process::reserved());
+    }
 }
 
 /// Where the standard output of a process goes.
@@ -273,6 +335,31 @@ pub struct ProcessSettings {
 }
 
 impl Process {
+    /// A place for a process of a task that a command may add.
+    #[must_use]
+    pub fn reserved() -> Process {
+        Process {
+            name: String::new(),
+            cmd: String::new(),
+            thread_of: None,
+            init: false,
+            per_job: false,
+            // Its page is made at the start.
+            signals: true,
+            observed: None,
+            on_exit: None,
+            on_miss: None,
+            on_overrun: None,
+            abort_signal: None,
+            output: Output::default(),
+            settings: ProcessSettings::default(),
+            event: None,
+            segments: false,
+            kernel: None,
+            is_reserved: true,
+        }
+    }
+
     /// The reaction to this cause, besides a count and a record.
     pub(crate) fn reaction(&self, cause: Cause) -> Option<&Reaction> {
         match cause {
@@ -342,7 +429,7 @@ pub struct KernelTask {
 
 /// A source of events outside the schedule. A process receives the descriptor of its source, unless that is a signal: the environment
 /// variable `TAKT_EVENT` has its number.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventSource {
     /// A descriptor of this process becomes readable.
     Descriptor(i32),
@@ -365,6 +452,15 @@ impl fmt::Display for EventSource {
     }
 }
 
+/// The sender of a command, as the kernel names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Issuer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process.
+    pub pid: i32,
+}
+
 /// Watches a run from the supervisor's thread; never from the scheduler's.
 pub trait Observer {
     /// So many of all processes are there, of which none runs yet. Called often while a run starts.
@@ -383,6 +479,11 @@ pub trait Observer {
     /// A window table may take over in a later step. The tables of a run are numbered in this order.
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
         let _ = table;
+        Ok(())
+    }
+    /// A command has added a task in the step of this instant, which follows. The task has the next number.
+    fn added(&mut self, at: Time, new: &NewTask, pid: Option<i32>) -> io::Result<()> {
+        let _ = (at, new, pid);
         Ok(())
     }
     /// The processes exist and the schedule starts at `start` on the monotonic clock, with these process ids by task.

@@ -2,7 +2,7 @@
 //! the run, and counts. Signals are sent by the scheduler, which alone knows the present process of a task.
 
 use crate::causes::Found;
-use crate::plan::{Cause, Plan, Reaction, TaskEnd};
+use crate::plan::{Cause, Plan, Process, Reaction, TaskEnd};
 use crate::report::Reacted;
 use std::collections::VecDeque;
 use std::io;
@@ -57,11 +57,7 @@ impl Reactions {
     pub(crate) fn new(plan: Arc<Plan>, run: &RunId) -> Reactions {
         let mut counts = Vec::new();
         for (process, task) in plan.processes.iter().zip((0..).map(TaskId)) {
-            for cause in [Cause::Miss, Cause::Overrun] {
-                if process.reaction(cause).is_some() {
-                    counts.push(Reacted { task, cause, jobs: 0, done: 0, suppressed: 0, failed: 0 });
-                }
-            }
+            counts.extend(counts_of(task, process));
         }
         let limit = Limit::new(plan.exec_limit);
         let commands = Commands::new(run);
@@ -75,6 +71,13 @@ impl Reactions {
             first_error: None,
             closing: false,
         }
+    }
+
+    /// A task with this process is added.
+    pub(crate) fn take_in(&mut self, task: TaskId, plan: Arc<Plan>) {
+        self.counts.retain(|counts| counts.task != task);
+        self.counts.extend(counts_of(task, &plan.processes[task.index()]));
+        self.plan = plan;
     }
 
     /// Reacts to a job. `sent` says that its process has received the signal. Returns whether the run is to end by it.
@@ -149,6 +152,12 @@ impl Reactions {
     pub(crate) fn counts(&mut self) -> Vec<Reacted> {
         std::mem::take(&mut self.counts)
     }
+}
+
+/// Counts of a task's reactions.
+fn counts_of(task: TaskId, process: &Process) -> impl Iterator<Item = Reacted> {
+    let causes = [Cause::Miss, Cause::Overrun].into_iter().filter(|cause| process.reaction(*cause).is_some());
+    causes.map(move |cause| Reacted { task, cause, jobs: 0, done: 0, suppressed: 0, failed: 0 })
 }
 
 #[derive(Clone, Copy)]

@@ -222,3 +222,21 @@ pub struct Report {
     /// Something of the run could not be removed.
     pub cleanup_error: Option<io::Error>,
 }
+
+impl Report {
+    /// Keeps the figures of the first tasks: a run has places for tasks that no command has added.
+    pub fn keep(&mut self, tasks: usize) {
+        self.counts.truncate(tasks);
+        self.responses.truncate(tasks);
+        self.most_used.truncate(tasks);
+        self.waited.truncate(tasks);
+        self.cpu_time.truncate(tasks);
+        self.ends.truncate(tasks);
+        self.gone.truncate(tasks);
+        self.failures_of.truncate(tasks);
+        self.replaced.truncate(tasks);
+        self.floods.truncate(tasks);
+        self.event_floods.truncate(tasks);
+        self.reactions.retain(|reacted| reacted.task.index() < tasks);
+    }
+}

@@ -3,14 +3,14 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
-use crate::causes::{Causes, Found};
-use crate::change::Change;
+use crate::causes::{CAUSES, Causes, Found, Response};
+use crate::change::{Change, Newcomer};
 use crate::levels::Levels;
 use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
-use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
+use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
 use crate::resumes::Resumes;
 use crate::rings::Rings;
@@ -111,6 +111,8 @@ pub(crate) struct Slot<R> {
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
     pub(crate) kernel: Option<OfKernel>,
+    /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.
+    pub(crate) is_reserved: bool,
 }
 
 /// Ends of jobs that the kernel reports.
@@ -219,29 +221,6 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) bounds: bool,
     /// By task: the scheduling class of its process.
     pub(crate) classes: Vec<Class>,
-}
-
-/// The part of the scheduler in a reaction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Response {
-    /// It reports the job.
-    Report,
-    /// It wakes the supervisor, too.
-    Call,
-    /// As before, and the run ends by it, even if the report finds no room in the ring.
-    Stop,
-    Signal(Signal),
-}
-
-impl Response {
-    fn new(process: &Process, cause: Cause) -> Response {
-        match process.reaction(cause) {
-            None => Response::Report,
-            Some(Reaction::Signal(signal)) => Response::Signal(*signal),
-            Some(Reaction::Command(_)) => Response::Call,
-            Some(Reaction::Stop) => Response::Stop,
-        }
-    }
 }
 
 /// What the scheduler leaves.
@@ -536,6 +515,9 @@ impl<A: Actuator> Scheduler<A> {
     /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
     fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
         let slot = &mut self.setup.slots[task.index()];
+        if slot.is_reserved {
+            slot.incarnation = slot.incarnation.max(incarnation);
+        }
         if slot.incarnation != incarnation {
             return;
         }
@@ -687,6 +669,9 @@ impl<A: Actuator> Scheduler<A> {
                 }
                 Message::Ready { task, incarnation, resume } => {
                     let slot = &mut self.setup.slots[task.index()];
+                    if slot.is_reserved {
+                        slot.incarnation = incarnation;
+                    }
                     if slot.incarnation != incarnation {
                         continue;
                     }
@@ -703,6 +688,10 @@ impl<A: Actuator> Scheduler<A> {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
+                    if self.setup.slots[task.index()].is_reserved {
+                        // The engine does not know the task yet.
+                        continue;
+                    }
                     self.inputs.push(Input::Wake { task });
                     if self.setup.slots[task.index()].segments.is_some() {
                         let done = self.setup.begin_outside(task);
@@ -838,6 +827,10 @@ impl<A: Actuator> Scheduler<A> {
         let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
         let ended = |task: TaskId| self.setup.slots[task.index()].program == Program::Gone;
         let enters = change.inputs.iter().any(|input| matches!(*input, Input::Enter { task } if ended(task)));
+        // The process of a task that is to be added has ended, or been dismissed.
+        let absent =
+            |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
+        let enters = enters || change.newcomer.as_ref().is_some_and(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
@@ -849,9 +842,29 @@ impl<A: Actuator> Scheduler<A> {
             self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
             self.next_tolerance = Some(shortest);
         }
+        if let Some(newcomer) = &change.newcomer {
+            self.take_in(newcomer);
+        }
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
+    }
+
+    /// A task has been added to the engine, and its process waits in its frozen group.
+    #[cold]
+    fn take_in(&mut self, newcomer: &Newcomer) {
+        let Newcomer { task, abort_signal, class, responses, on_miss, on_overrun, limited } = *newcomer;
+        let Setup { engine, actuator, slots, classes, reactions, causes, .. } = &mut self.setup;
+        let slot = &mut slots[task.index()];
+        (slot.is_reserved, slot.abort_signal, slot.limited) = (false, abort_signal, limited);
+        slot.metered = engine.meters(task);
+        self.metered |= slot.metered;
+        if slot.metered || slot.limited {
+            self.meters[task.index()].base = actuator.cpu_time(slot.group).unwrap_or_default();
+        }
+        classes[task.index()] = class;
+        reactions[task.index()] = responses;
+        causes.watch(task, on_miss, on_overrun);
     }
 
     /// Takes a change in a step of its own, after the measurements of the instant, and gives it back.
@@ -1167,7 +1180,11 @@ impl<A: Actuator> Setup<A> {
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
             let initialised = process.init && known.life == Life::Alive;
-            let program = if initialised { Program::Waiting } else { Program::New };
+            let program = match initialised {
+                _ if process.is_reserved => Program::Absent { held: true, asked: true },
+                true => Program::Waiting,
+                false => Program::New,
+            };
             let asked = initial_request(&actuator, task, program);
             // Fetched in time for the first window. A program that uses its page is resumed through that.
             let wanted = initialised && asked.waits_for.is_none() && resumes.has_room();
@@ -1195,6 +1212,7 @@ impl<A: Actuator> Setup<A> {
                 muted_until: None,
                 alone: false,
                 waits: Waits::No,
+                is_reserved: process.is_reserved,
             }
         };
         Setup {
@@ -1446,9 +1464,6 @@ impl<A: Actuator> Setup<A> {
         Ok(())
     }
 }
-
-/// The causes of reactions, in the order of their numbers.
-const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
 
 /// The most records of one step that are kept.
 fn records_of(tasks: usize) -> usize {

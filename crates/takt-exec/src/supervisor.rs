@@ -1,5 +1,6 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
+use crate::actuator::Processes;
 use crate::causes::Found;
 use crate::change::Change;
 use crate::control::{self, Control};
@@ -217,7 +218,7 @@ impl Supervisor {
         lock: &mut Option<CpuLock>,
         observer: &mut dyn Observer,
     ) -> Result<Supervisor, Error> {
-        let n = system.tasks.len();
+        let n = plan.processes.iter().filter(|process| !process.is_reserved).count();
         // Before the groups: a delegated one must hold no process but those of Takt.
         let starter = Starter::open(&id).ok();
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open_as };
@@ -263,7 +264,7 @@ impl Supervisor {
         service.status(|| format!("{}: starting {n} processes", plan.name));
         let mut supervisor =
             Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service, power };
-        for task in (0..n as u32).map(TaskId) {
+        for task in (0..system.tasks.len() as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
             observer.starting(task.index() + 1, n);
             if supervisor.signals.stop() {
@@ -381,7 +382,7 @@ impl Supervisor {
         if !thread.is_finished() {
             self.service.ready(|| format!("{}: {n} processes scheduled on CPU {cpus}", self.plan.name));
         }
-        let away = StayAway::from(&self.plan, &system, &cpus);
+        let mut away = Some(StayAway::from(&self.plan, &system, &cpus));
         let mut incidents = Incidents::new(cpus);
         let mut stopping = self.signals.stop();
         if stopping {
@@ -416,9 +417,19 @@ impl Supervisor {
                 self.signals.hung_up.store(true, Ordering::Release);
             }
             let elapsed = takt_linux::timer::now() - start;
-            self.lives
-                .outgoing
-                .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
+            // A process that is started may be ready at once. The second round sends the change for it.
+            for _ in 0..2 {
+                self.lives
+                    .outgoing
+                    .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
+                if observer.starts() {
+                    // A process that is started by this thread would inherit the restriction.
+                    away = None;
+                }
+                if let Some(plan) = observer.admit(&mut self.lives) {
+                    self.take_in(plan);
+                }
+            }
             for (task, grace) in observer.left() {
                 self.lives.end(task, grace);
             }
@@ -508,7 +519,8 @@ impl Supervisor {
             }
             (false, _) => Ended::Duration,
         };
-        let all_failed = n > 0 && self.lives.tasks.iter().all(|task| task.end.is_some() && !task.succeeded);
+        let own = self.lives.tasks.iter().zip(&self.plan.processes).filter(|(_, process)| !process.is_reserved);
+        let all_failed = n > 0 && own.into_iter().all(|(task, _)| task.end.is_some() && !task.succeeded);
         let tasks = || self.lives.tasks.iter();
         Ok(Report {
             counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
@@ -548,6 +560,19 @@ impl Supervisor {
             page_faults,
             cleanup_error: destroyed.err(),
         })
+    }
+
+    /// From now on the plan has the process of an added task.
+    fn take_in(&mut self, plan: Arc<Plan>) {
+        for (index, _) in plan
+            .processes
+            .iter()
+            .enumerate()
+            .filter(|(index, process)| !process.is_reserved && self.plan.processes[*index].name != process.name)
+        {
+            self.reactions.take_in(TaskId(index as u32), plan.clone());
+        }
+        self.plan = plan;
     }
 
     /// Reacts to the jobs that the scheduler has found. Returns whether the run is to end by that.
@@ -664,13 +689,15 @@ impl<'a> Watched<'a> {
         lost: Arc<AtomicBool>,
     ) -> Watched<'a> {
         if let Some(control) = &mut control {
-            let processes = || (0..).map(TaskId).zip(&plan.processes);
+            let own = plan.processes.iter().filter(|process| !process.is_reserved).count();
+            let processes = || (0..).map(TaskId).zip(&plan.processes).take(own);
             let tasks = processes().map(|(_, process)| (process.name.clone(), process.kernel.is_some()));
             let threads = plan.threads();
             let alone = |task| threads.of(task).is_empty();
             let endable =
                 |(task, process): (TaskId, &Process)| !process.per_job && process.thread_of.is_none() && alone(task);
-            control.begin(tasks.collect(), processes().map(endable).collect());
+            let class = plan.class_of_added();
+            control.begin(tasks.collect(), processes().map(endable).collect(), plan.processes.len(), class);
         }
         Watched { observer, error: None, control, lost, inputs: Vec::new(), found: Vec::new() }
     }
@@ -685,6 +712,20 @@ impl<'a> Watched<'a> {
         let tables = self.control.as_mut().map(Control::new_tables).unwrap_or_default();
         tables.iter().for_each(|table| self.call(|o| o.table(table)));
         change.map(|change| Message::Change { change })
+    }
+
+    /// Whether a process of a task that a command adds is to be started.
+    pub(crate) fn starts(&self) -> bool {
+        self.control.as_ref().is_some_and(Control::has_starts)
+    }
+
+    /// Starts the first processes of tasks that commands add, and ends those that are not needed.
+    pub(crate) fn admit<P: Processes>(&mut self, lives: &mut Lives<P>) -> Option<Arc<Plan>> {
+        let control = self.control.as_mut()?;
+        control.dismissed().into_iter().for_each(|task| lives.dismiss(task));
+        let plan = control.starts().into_iter().map(|(task, process)| lives.take_in(task, process)).last();
+        lives.entered.drain(..).for_each(|(_, result)| control.entered(result));
+        plan
     }
 
     /// The tasks whose processes are to end, with their time of grace.
@@ -750,6 +791,7 @@ impl<'a> Watched<'a> {
                         self.call(|o| o.late(late, lost));
                     }
                     let inputs = std::mem::take(&mut self.inputs);
+                    self.tell_added(now, &inputs);
                     self.call(|o| o.step(now, &inputs));
                     // The flag was set before any item after the lost one came into the ring, so the mirror takes no step after the gap.
                     self.note_loss();
@@ -767,6 +809,14 @@ impl<'a> Watched<'a> {
         self.note_loss();
         if let Some(change) = change {
             self.take_back(&change);
+        }
+    }
+
+    /// Reports the task that the inputs of a step add.
+    fn tell_added(&mut self, at: Time, inputs: &[Input]) {
+        let Some((new, pid)) = self.control.as_ref().and_then(|control| control.adds(inputs)) else { return };
+        if self.error.is_none() {
+            self.error = self.observer.added(at, new, pid).err();
         }
     }
 

@@ -757,6 +757,10 @@ impl Processes for Machine {
     fn ask_to_end(&self, group: Group) -> io::Result<()> {
         self.kill(group)
     }
+    fn take_in(&mut self, _: TaskId, plan: Arc<Plan>) -> Result<(), Error> {
+        self.world().plan = plan;
+        Ok(())
+    }
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let mut world = self.world();
         world.refuse_supervisor().what("cannot start a process")?;

@@ -160,6 +160,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         removed += 1;
         result = result.and(delegated::clean(group));
     }
+    result = result.and(crate::isolate::recover());
     for path in socket::remains(run) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);
@@ -174,7 +175,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
 /// When a process does not end within a second, or the kernel refuses something.
 pub fn remove_group(name: &str) -> io::Result<()> {
     let layout = Layout::read()?;
-    let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten();
+    let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset, &layout.cpu].into_iter().flatten();
     let tops: Vec<PathBuf> = hierarchies.map(|h| h.own.join(name)).filter(|top| top.is_dir()).collect();
     let members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
     kill(&tops, &members)?;

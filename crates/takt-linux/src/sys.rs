@@ -311,6 +311,58 @@ pub(crate) fn resume_traced(child: Pid, one: bool, signal: Option<Signal>) -> io
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A POSIX timer that sends a signal to this process, and the set with this signal, which is blocked in the calling thread.
+pub(crate) struct PosixTimer {
+    timer: libc::timer_t,
+    signals: libc::sigset_t,
+}
+
+impl PosixTimer {
+    /// The first expiry is at `at` of the monotonic clock, the others follow in the period. Nanoseconds.
+    pub(crate) fn start(at: i64, period: i64) -> io::Result<PosixTimer> {
+        let spec = |ns: i64| libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+        // SAFETY: all-zero structures are valid values, every pointer names a live local, and the timer is deleted once, when this is dropped.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut signals);
+            libc::sigaddset(&mut signals, libc::SIGALRM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut());
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_SIGNAL;
+            event.sigev_signo = libc::SIGALRM;
+            let mut timer: libc::timer_t = std::mem::zeroed();
+            if libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let made = PosixTimer { timer, signals };
+            let times = libc::itimerspec { it_interval: spec(period), it_value: spec(at) };
+            if libc::timer_settime(timer, libc::TIMER_ABSTIME, &times, ptr::null_mut()) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(made)
+        }
+    }
+    /// Waits for the signal. Returns the number of expiries since the last one: more than one where the process was late for a whole period.
+    pub(crate) fn wait(&self) -> io::Result<i64> {
+        // SAFETY: the set is alive. A null pointer asks for no information about the signal.
+        while unsafe { libc::sigwaitinfo(&self.signals, ptr::null_mut()) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        // SAFETY: the timer is alive.
+        Ok(1 + i64::from(unsafe { libc::timer_getoverrun(self.timer) }).max(0))
+    }
+}
+
+impl Drop for PosixTimer {
+    fn drop(&mut self) {
+        // SAFETY: it was created, and is deleted here alone.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
 /// A child that has ended and stays to be reaped.
 pub(crate) fn ended_child() -> Option<i32> {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

@@ -123,6 +123,32 @@ impl AsFd for Timer {
     }
 }
 
+/// A periodic POSIX timer (`timer_create`) that sends SIGALRM. The signal is blocked in the thread that makes the timer, which must be the only one.
+pub struct SignalTimer(crate::sys::PosixTimer);
+
+impl std::fmt::Debug for SignalTimer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignalTimer")
+    }
+}
+
+impl SignalTimer {
+    /// Expires at `at` of [`now`]'s clock, and then once in each period.
+    ///
+    /// # Errors
+    /// `EAGAIN` when the limit of pending signals is reached.
+    pub fn start(at: Span, period: Span) -> io::Result<SignalTimer> {
+        crate::sys::PosixTimer::start(at.ns().max(1), period.ns()).map(SignalTimer)
+    }
+    /// Waits for the next signal. Returns the number of expiries since the last one.
+    ///
+    /// # Errors
+    /// None known; the kernel's answer is passed on.
+    pub fn wait(&self) -> io::Result<i64> {
+        self.0.wait()
+    }
+}
+
 /// The time of day in the time zone of this process: hour, minute, second, millisecond. UTC where no time zone is known.
 #[must_use]
 pub fn time_of_day() -> (i32, i32, i32, u32) {

@@ -63,7 +63,7 @@
 //! call in one step does not reach into a later one, so that two steps a nanosecond apart do not block each other.
 //! Runs, interrupts and blocked entries are counted whether they cost anything or not ([`Report`]).
 //!
-//! # What it draws
+//! # Power
 //! With a power model ([`Scenario::machine`]) jobs progress at the speeds of the present frequencies, which are the highest ones until
 //! the power policy requests others. A CPU that a job holds draws its busy power, any other one its idle power. Requests take effect at
 //! once. Samples of all thermal zones are inputs of the engine, the first ones at time zero, so that the power policy learns of

@@ -115,6 +115,8 @@ const EMPTY: Slot = Slot { at: Time::MAX, task: None };
 
 pub(crate) struct Machine {
     bodies: Vec<Body>,
+    /// The numbers at which inputs may add tasks.
+    free: Vec<TaskId>,
     /// By place.
     slots: Vec<Slot>,
     /// Wake-ups of sleeping jobs, the next one last.
@@ -171,6 +173,7 @@ impl Machine {
         let first = |(index, (_, arrival)): (usize, &(TaskId, Arrival))| Some(Reverse((arrival.first()?, index)));
         let mut machine = Machine {
             bodies,
+            free: system.removed.clone(),
             slots: vec![EMPTY; engine.places().len()],
             sleepers: Vec::with_capacity(n),
             steps,
@@ -223,6 +226,19 @@ impl Machine {
             }
         }
         self.regroup(engine);
+    }
+
+    /// The programs of tasks that inputs of the engine's step have added are new.
+    fn take_added(&mut self, engine: &Engine, inputs: &[Input]) {
+        for input in inputs {
+            if let Input::Add { task, .. } = *input
+                && let Some(at) = self.free.iter().position(|free| *free == task)
+                && !engine.system().is_removed(task)
+            {
+                self.free.remove(at);
+                self.taken_over(Some(task), engine);
+            }
+        }
     }
 
     /// Finds out which CPUs share a ready queue, and where a task belongs that has not run.
@@ -456,6 +472,9 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn apply(&mut self, now: Time, engine: &Engine, inputs: &[Input]) {
         self.report.steps += 1;
+        if !matches!(inputs, [] | [Input::Complete { .. }]) {
+            self.take_added(engine, inputs);
+        }
         let commands = engine.commands();
         if self.entries.is_some() {
             self.enter(engine, inputs);

@@ -21,7 +21,7 @@ pub struct Report {
     pub cpus: Vec<CpuTime>,
     /// By task.
     pub tasks: Vec<TaskTime>,
-    /// What the machine drew, where the scenario has a power model.
+    /// Energy and temperatures, where the scenario has a power model.
     pub power: Option<PowerReport>,
 }
 
@@ -48,7 +48,7 @@ impl PowerReport {
     }
 }
 
-/// What a frequency domain drew.
+/// The energy of a frequency domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DomainEnergy {
     /// Energy of its CPUs, busy and idle.

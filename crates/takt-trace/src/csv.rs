@@ -2,8 +2,9 @@
 //! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
 //! the whole system), that of a window table that takes over, that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
-//! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), or the records dropped (in the
-//! `end` row). A frequency has its domain as `window` and kilohertz as `number`, a temperature its zone as `window` and
+//! refused, the process that has sent a change (`window` then is that of its user, `detail` its command), that of a task that is added
+//! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `window_table` is a window table as JSON, and
+//! `number` is that of the table. A frequency has its domain as `window` and kilohertz as `number`, a temperature its zone as `window` and
 //! thousandths of a degree as `amount_ns`, a limit of an idle latency microseconds as `number`, and a skipped start its partition as
 //! `number`. `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
@@ -11,11 +12,12 @@
 use crate::jsonl::split;
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Change, Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use crate::{Change, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::borrow::Cow;
 use std::io;
+use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 const COLUMNS: [&str; 14] = [
     "at_ns",
@@ -166,6 +168,32 @@ impl Writer for Csv {
         self.out.int(change.uid);
         self.out.text(",");
         self.out.int(change.pid);
+        self.out.text(",,,\n");
+        self.out.spill()
+    }
+
+    fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {
+        let name = quoted(&task.name);
+        self.out.int(at.ns());
+        self.out.text(",,task,");
+        self.out.text(&name);
+        self.out.text(",,,");
+        self.out.text(&task.partition.as_deref().map_or(String::new(), quoted));
+        self.out.text(",,,,");
+        if let Some(pid) = task.pid {
+            self.out.int(pid);
+        }
+        self.out.text(",,,\n");
+        self.tasks.push(name);
+        self.out.spill()
+    }
+
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
+        self.out.int(at.ns());
+        self.out.text(",,window_table,,,,");
+        self.out.text(&quoted(&window_table::to_json(table).to_string()));
+        self.out.text(",,,,");
+        self.out.int(number);
         self.out.text(",,,\n");
         self.out.spill()
     }

@@ -7,7 +7,7 @@
 
 use crate::csv::quoted;
 use crate::out::Out;
-use crate::{Footer, Header, Stamped, Writer, names};
+use crate::{Footer, Header, Stamped, TaskLabel, Writer, names};
 use std::collections::BTreeMap;
 use std::io;
 use takt_core::cpus::CpuSet;
@@ -108,6 +108,11 @@ impl JobTable {
 }
 
 impl Writer for JobTable {
+    fn task(&mut self, _: Time, task: &TaskLabel) -> io::Result<()> {
+        self.tasks.push(quoted(&task.name));
+        Ok(())
+    }
+
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
         let at = r.record.at;
         match r.record.kind {

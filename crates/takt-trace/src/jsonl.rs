@@ -2,9 +2,11 @@
 
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Change, Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use crate::{Change, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::io;
+use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
+use takt_core::time::Time;
 
 pub(crate) struct JsonLines {
     out: Out,
@@ -155,6 +157,32 @@ impl Writer for JsonLines {
         self.number(",\"pid\":", change.pid);
         self.out.text(",\"command\":");
         self.out.text(&serde_json::Value::from(change.command.as_str()).to_string());
+        self.out.text("}\n");
+        self.out.spill()
+    }
+
+    fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {
+        let name = serde_json::Value::from(task.name.as_str()).to_string();
+        self.number("{\"at\":", at.ns());
+        self.out.text(",\"type\":\"task\",\"task\":");
+        self.out.text(&name);
+        if let Some(partition) = &task.partition {
+            self.out.text(",\"detail\":");
+            self.out.text(&serde_json::Value::from(partition.as_str()).to_string());
+        }
+        if let Some(pid) = task.pid {
+            self.number(",\"pid\":", pid);
+        }
+        self.out.text("}\n");
+        self.tasks.push(name);
+        self.out.spill()
+    }
+
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
+        self.number("{\"at\":", at.ns());
+        self.number(",\"type\":\"window_table\",\"to\":", number);
+        self.out.text(",\"detail\":");
+        self.out.text(&serde_json::Value::from(window_table::to_json(table).to_string()).to_string());
         self.out.text("}\n");
         self.out.spill()
     }

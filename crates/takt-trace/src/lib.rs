@@ -25,6 +25,7 @@ pub mod summary;
 mod table;
 pub mod timeline;
 mod trace;
+pub mod window_table;
 
 pub use format::{Format, read, writer};
 pub use trace::{Change, DomainLabel, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer};

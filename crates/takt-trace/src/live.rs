@@ -163,6 +163,12 @@ impl Live {
         }
     }
 
+    /// A task is added. Its records, which follow, name it by the next index.
+    pub fn add(&mut self, label: &crate::TaskLabel) {
+        self.header.tasks.push(label.clone());
+        self.tasks.push(Task { label: label.name.clone(), ..Task::default() });
+    }
+
     /// The label of each task.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
         self.tasks.iter().map(|task| task.label.as_str())

@@ -58,6 +58,27 @@ struct TaskState {
     signals: bool,
 }
 
+impl TaskState {
+    fn new(name: String, label: &TaskLabel) -> TaskState {
+        TaskState {
+            name,
+            signals: label.completion == Some(Completion::Signal),
+            running: None,
+            job_open: None,
+            running_open: false,
+            jobs: VecDeque::new(),
+            lanes: 1,
+            bursts: false,
+            handler: None,
+        }
+    }
+}
+
+/// Where the numbers of tracks and names of added tasks begin, above those of all others.
+const ADDED: u64 = 1 << 40;
+/// The numbers of an added task: its lanes, and a pair of counters.
+const STRIDE: u64 = MAX_CPUS as u64 + 3;
+
 /// The kinds of counters about power.
 #[derive(Clone, Copy)]
 enum PowerCounter {
@@ -69,6 +90,10 @@ enum PowerCounter {
 pub(crate) struct Perfetto {
     out: Out,
     tasks: Vec<TaskState>,
+    /// How many tasks the header has. The others were added later.
+    known: usize,
+    /// The groups of tasks, in the order of their processes.
+    groups: Vec<String>,
     /// The CPUs of each place.
     cpus: Vec<Vec<u32>>,
     /// What rounds are counted under, and whether they have tracks.
@@ -100,19 +125,11 @@ impl Perfetto {
                 + 1
         });
         let process: Vec<u64> = process.collect();
-        let state = |(name, label): (String, &TaskLabel)| TaskState {
-            name,
-            signals: label.completion == Some(Completion::Signal),
-            running: None,
-            job_open: None,
-            running_open: false,
-            jobs: VecDeque::new(),
-            lanes: 1,
-            bursts: false,
-            handler: None,
-        };
+        let state = |(name, label): (String, &TaskLabel)| TaskState::new(name, label);
         let mut p = Perfetto {
             out: Out::new(out),
+            known: header.tasks.len(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             tasks: header.labels().into_iter().zip(&header.tasks).map(state).collect(),
             cpus: (header.places.iter())
                 .map(|p| p.difference(&header.kernel_cpus).iter().map(|c| c as u32).collect())
@@ -160,29 +177,36 @@ impl Perfetto {
 
     // Track uuids: tasks first because theirs are the ones that are written all the time.
     fn task_track(&self, task: usize) -> u64 {
-        task as u64 + 1
+        self.added(task).map_or(task as u64 + 1, |index| ADDED + STRIDE * index)
     }
     fn windows_track(&self) -> u64 {
-        self.tasks.len() as u64 + 1
+        self.known as u64 + 1
     }
     fn about_track(&self) -> u64 {
-        self.tasks.len() as u64 + 2
+        self.known as u64 + 2
     }
     fn process_track(&self, process: u64) -> u64 {
-        self.tasks.len() as u64 + 3 + process
+        self.known as u64 + 3 + process
     }
     fn lane_track(&self, task: usize, lane: u64) -> u64 {
         match lane {
             0 => self.task_track(task),
-            _ => self.process_track(self.processes) + (lane - 1) * self.tasks.len() as u64 + task as u64,
+            _ if self.added(task).is_some() => self.task_track(task) + lane,
+            _ => self.process_track(self.processes) + (lane - 1) * self.known as u64 + task as u64,
         }
     }
     /// Tracks of counters come in pairs: what was measured, and what it should have been. They lie above all lanes.
     fn burst_track(&self, task: usize) -> u64 {
-        self.process_track(self.processes) + (MAX_CPUS * self.tasks.len() + 2 * task) as u64
+        match self.added(task) {
+            Some(_) => self.task_track(task) + MAX_CPUS as u64 + 1,
+            None => self.first_counter() + 2 * task as u64,
+        }
+    }
+    fn first_counter(&self) -> u64 {
+        self.process_track(self.processes) + (MAX_CPUS * self.known) as u64
     }
     fn round_track(&self, place: Place) -> u64 {
-        self.burst_track(self.tasks.len()) + 2 * u64::from(place.0)
+        self.first_counter() + 2 * self.known as u64 + 2 * u64::from(place.0)
     }
     /// Tracks of frequency domains, thermal zones and idle latencies lie above those.
     fn power_track(&self, kind: PowerCounter, index: u16) -> u64 {
@@ -190,16 +214,27 @@ impl Perfetto {
     }
     /// Thread numbers lie above the processes', because a process's number is also that of its first thread.
     fn tid(&self, task: usize, lane: u64) -> u64 {
-        self.processes + 1 + lane * self.tasks.len() as u64 + task as u64
+        let known = self.known as u64;
+        match self.added(task) {
+            None => self.processes + 1 + lane * known + task as u64,
+            Some(index) => self.processes + 1 + (MAX_CPUS as u64 + 1) * (known + index) + lane,
+        }
+    }
+    /// The index of a task among those that the header does not have.
+    fn added(&self, task: usize) -> Option<u64> {
+        task.checked_sub(self.known).map(|index| index as u64)
     }
     fn task_name(&self, task: usize) -> u64 {
-        event::FIRST_FREE + task as u64
+        self.added(task).map_or(event::FIRST_FREE + task as u64, |index| ADDED + index)
+    }
+    fn first_place_name(&self) -> u64 {
+        event::FIRST_FREE + self.known as u64
     }
     fn place_name(&self, place: Place) -> u64 {
-        self.task_name(self.tasks.len()) + u64::from(place.0)
+        self.first_place_name() + u64::from(place.0)
     }
     fn window_name(&self, window: u64) -> u64 {
-        self.task_name(self.tasks.len()) + self.cpus.len() as u64 + window.min(self.windows)
+        self.first_place_name() + self.cpus.len() as u64 + window.min(self.windows)
     }
 
     /// The first packet resets the sequence's state and introduces all interned strings.
@@ -704,6 +739,28 @@ impl Writer for Perfetto {
         let (uid, pid) = (change.uid.to_string(), change.pid.to_string());
         let notes = [("command", change.command.as_str()), ("uid", &uid), ("pid", &pid)];
         self.tell(&format!("change {}", change.command), notes.into_iter());
+        self.out.spill()
+    }
+
+    fn task(&mut self, _: Time, task: &TaskLabel) -> io::Result<()> {
+        let index = self.tasks.len();
+        let known = |group: &String| self.groups.iter().position(|g| g == group);
+        // A group of its own would be another process.
+        self.process.push(task.partition.as_ref().and_then(known).unwrap_or(0) as u64 + 1);
+        self.tasks.push(TaskState::new(task.name.clone(), task));
+        let name = self.task_name(index);
+        let b = &mut self.out.buffer;
+        let packet = b.open(1);
+        b.number(10, SEQUENCE);
+        b.number(13, NEEDS_STATE);
+        let interned = b.open(12);
+        let entry = b.open(2);
+        b.number(1, name);
+        b.bytes(2, task.name.as_bytes());
+        b.close(entry);
+        b.close(interned);
+        b.close(packet);
+        self.describe_lane(index, 0);
         self.out.spill()
     }
 

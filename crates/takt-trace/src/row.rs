@@ -1,10 +1,10 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
-use crate::names;
 use crate::{Change, DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
+use crate::{names, window_table};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, PartitionId, ResourceId, TaskId};
 use takt_core::record::{Place, Record, RecordKind};
@@ -140,6 +140,25 @@ impl Rows {
                     pid: u32::try_from(pid).map_err(|_| format!("there is no process {pid}"))?,
                     command: row.detail.as_deref().unwrap_or_default().to_owned(),
                 });
+                return Ok(());
+            }
+            "task" => {
+                let name = need(row.task.as_deref(), "task", row)?.to_owned();
+                let pid = row.number.map(u32::try_from).transpose().map_err(|_| "there is no such process")?;
+                let index = u32::try_from(self.trace.header.tasks.len()).map_err(|_| "there are too many tasks")?;
+                if self.tasks.insert(name.clone(), index).is_some() {
+                    return Err(format!("there is a task `{name}` already"));
+                }
+                let partition = row.detail.as_deref().map(str::to_owned);
+                self.trace.header.tasks.push(TaskLabel { name, partition, pid, added: true, ..TaskLabel::default() });
+                return Ok(());
+            }
+            "window_table" => {
+                let text = need(row.detail.as_deref(), "detail", row)?;
+                let value = serde_json::from_str(text).ok().as_ref().and_then(window_table::from_json);
+                let number = number("to")?;
+                let number = u16::try_from(number).map_err(|_| format!("there is no window table {number}"))?;
+                self.trace.header.tables.insert(number, value.ok_or("this is no window table")?);
                 return Ok(());
             }
             "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
@@ -288,6 +307,10 @@ struct HeaderJson {
     partitions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tables: BTreeMap<u16, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     duration_ns: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,6 +336,8 @@ struct TaskJson {
     class: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completion: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    added: bool,
 }
 
 pub(crate) fn header_to_json(h: &Header) -> String {
@@ -322,6 +347,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         pid: t.pid,
         class: t.class.clone(),
         completion: t.completion.map(|c| names::completion(c).into()),
+        added: t.added,
     };
     let json = HeaderJson {
         takt_trace: VERSION,
@@ -342,6 +368,8 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         zones: h.zones.clone(),
         partitions: h.partitions.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
+        tables: h.tables.iter().map(|(number, table)| (*number, window_table::to_json(table))).collect(),
+        table: h.table,
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
         start_monotonic_ns: h.start_monotonic_ns,
@@ -363,7 +391,8 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     let task = |t: TaskJson| {
         let known = |word: &String| names::completion_from(word).ok_or_else(|| format!("`{word}` is no completion"));
         let completion = t.completion.as_ref().map(known).transpose()?;
-        Ok::<_, String>(TaskLabel { name: t.name, partition: t.partition, pid: t.pid, class: t.class, completion })
+        let TaskJson { name, partition, pid, class, added, .. } = t;
+        Ok::<_, String>(TaskLabel { name, partition, pid, class, completion, added })
     };
     Ok(Header {
         source: h.source,
@@ -383,6 +412,13 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         zones: h.zones,
         partitions: h.partitions,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
+        tables: (h.tables.iter())
+            .map(|(number, table)| {
+                let table = window_table::from_json(table);
+                table.map(|table| (*number, table)).ok_or("a window table of the header is none")
+            })
+            .collect::<Result<_, _>>()?,
+        table: h.table,
         duration: h.duration_ns.map(Span::from_ns),
         start_unix_ns: h.start_unix_ns,
         start_monotonic_ns: h.start_monotonic_ns,

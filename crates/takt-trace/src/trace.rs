@@ -1,9 +1,10 @@
 //! What a trace consists of, and what writes one.
 
 use crate::names;
+use std::collections::BTreeMap;
 use std::io;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Completion, PartitionId, ResourceId};
+use takt_core::model::{Completion, PartitionId, ResourceId, WindowTable};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 
@@ -29,7 +30,7 @@ pub struct Header {
     pub real_places: Vec<CpuSet>,
     /// The imaginary CPUs of tasks that the kernel schedules: such a task is on its own from the release of a job to the end.
     pub kernel_cpus: CpuSet,
-    /// The tasks that records name by index.
+    /// The tasks that records name by index. Tasks that were added during a run follow those of the workload.
     pub tasks: Vec<TaskLabel>,
     /// Names of the shared resources that records name by number; empty when nobody knows them.
     pub resources: Vec<String>,
@@ -45,6 +46,10 @@ pub struct Header {
     pub partitions: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
     pub window_lengths: Vec<Span>,
+    /// The window tables that records name, by number. A run learns of them while it runs. A trace need not have all of them.
+    pub tables: BTreeMap<u16, WindowTable>,
+    /// The window table that holds at the first record, if another one than that of the workload does: an earlier file of the trace has its takeover.
+    pub table: Option<u16>,
     /// How long the run was to last.
     pub duration: Option<Span>,
     /// Wall-clock time at time zero, in nanoseconds since 1970.
@@ -67,6 +72,8 @@ pub struct TaskLabel {
     /// Of a process of a window table, how the end of its jobs is known: each of its releases is an activation, and a job is what
     /// one completion signal ends. `None` where each release is a job.
     pub completion: Option<Completion>,
+    /// It was added during the run, so that the file of the workload need not have it.
+    pub added: bool,
 }
 
 /// A part of the machine with a policy of its own.
@@ -231,6 +238,24 @@ pub trait Writer {
     /// As [`Writer::record`].
     fn change(&mut self, change: &Change) -> io::Result<()> {
         let _ = change;
+        Ok(())
+    }
+
+    /// A task is added at this instant. Its records, which follow, name it by the next index. Outputs without names of tasks ignore it.
+    ///
+    /// # Errors
+    /// As [`Writer::record`].
+    fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {
+        let _ = (at, task);
+        Ok(())
+    }
+
+    /// A window table may take over from this instant on. Records name it by this number.
+    ///
+    /// # Errors
+    /// As [`Writer::record`].
+    fn table(&mut self, at: Time, number: u16, table: &WindowTable) -> io::Result<()> {
+        let _ = (at, number, table);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 use takt_core::policies::domains;
 
-pub(crate) const KEYS: [&str; 5] = ["name", "cpus", "band", "policy", "placement"];
+pub(crate) const KEYS: [&str; 6] = ["name", "cpus", "band", "policy", "fallback", "placement"];
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
 
 /// The policy of a system with domains.
@@ -122,7 +122,8 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
         reader.required(node, "a domain", key, "in this domain", &format!("add `{example}`"));
     }
     let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
-    let (name, cpus, band, policy) = (name?, cpus?, band? as u32, with_placement(policy?, placement));
+    let policy = policy::with_fallback(reader, policy?, node);
+    let (name, cpus, band, policy) = (name?, cpus?, band? as u32, with_placement(policy, placement));
     placement_matters(reader, node, &policy);
     if !reader.is_name(&name, &place) {
         return None;

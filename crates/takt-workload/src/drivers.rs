@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 87] = [
+const TABLE: [(&str, Use, Use); 88] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -47,6 +47,7 @@ const TABLE: [(&str, Use, Use); 87] = [
     ("domains", Honoured, Honoured),
     ("servers", Honoured, Honoured),
     ("policy", Honoured, Honoured),
+    ("fallback", Honoured, Honoured),
     ("placement", Honoured, Honoured),
     ("cpus", Honoured, Honoured),
     ("seed", Honoured, Honoured),

@@ -73,12 +73,14 @@ pub use load::{MAX_LOAD, parse_factor, scale};
 pub use machine::number_not_count;
 pub use open::load;
 pub use platform::Description;
-pub use policy::{PolicyFault, policy_from_text, policy_text};
+pub use policy::{ModuleFault, ModuleLoader, PolicyFault, load_modules_by, policy_from_text, policy_text};
 pub use power::{power_argument, power_from_text, power_text, power_usage};
-pub use process::{Class, Client, EventSource, Observed, Reaction, Spawn, TaskInfo};
+pub use process::{Class, EventSource, Observed, Reaction, Spawn, TaskInfo};
 pub use process_settings::{LIMITS, Output, ProcessSettings, ResourceLimit};
 pub use reading::Unreadable;
-pub use settings::{AssignedPriorities, Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings};
+pub use settings::{
+    AssignedPriorities, Client, Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings,
+};
 pub use source::{INLINE, MAX_BYTES, Source, remedy};
 pub use steps::runtime_of_steps;
 pub use text::visible;

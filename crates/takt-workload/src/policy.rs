@@ -11,6 +11,8 @@ use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::OnceLock;
 use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::policies::ipi::parameters_of;
 use takt_core::policies::ipi::stability::{Unstable, stable};
@@ -228,6 +230,59 @@ pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
     ))
 }
 
+/// A file that is no module of a policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModuleFault {
+    /// The kind of the fault.
+    pub code: Code,
+    /// The fault.
+    pub message: String,
+    /// The way out.
+    pub hint: String,
+}
+
+/// Loads the module of a policy from a file, and names the policy as a registry has it, without the prefix of a form.
+pub type ModuleLoader = fn(&Path) -> Result<String, ModuleFault>;
+
+static MODULES: OnceLock<ModuleLoader> = OnceLock::new();
+
+/// Policies of workload files that end in `.wasm` are files from now on, which this function loads. Only the first call counts.
+pub fn load_modules_by(load: ModuleLoader) {
+    let _ = MODULES.set(load);
+}
+
+/// The text of a policy with the name of its module in place of the file, if it names one. A relative path begins at `directory`.
+fn with_module(text: &str, directory: &Path) -> Result<Option<String>, Fault> {
+    const ENDING: &str = ".wasm";
+    let text = text.trim();
+    let file = match text.split_once(".wasm:") {
+        Some((file, _)) => &text[..file.len() + ENDING.len()],
+        None if text.ends_with(ENDING) => text,
+        None => return Ok(None),
+    };
+    let Some(load) = MODULES.get() else { return Ok(None) };
+    let is_form = |prefix: &&str| file.starts_with(prefix) && !directory.join(file).exists();
+    let prefix = ["g-", "p-", "c-"].into_iter().find(is_form).unwrap_or_default();
+    let name = load(&directory.join(&file[prefix.len()..])).map_err(|fault| {
+        let ModuleFault { code, message, hint } = fault;
+        Fault::new(code, message, "a relative name is looked for in the directory of the workload", hint)
+    })?;
+    Ok(Some(format!("{prefix}{name}{}", &text[file.len()..])))
+}
+
+/// Gives a policy that was loaded from a file the policy that takes over when it fails: the value of the key `fallback` beside it.
+pub(crate) fn with_fallback(reader: &mut Reader, mut policy: PolicySpec, node: &Node) -> PolicySpec {
+    let Some(entry) = node.get("fallback") else { return policy };
+    if setting(&policy, &entry.key).is_err() {
+        let message = format!("`fallback` has no effect beside the policy `{}`", policy_name(&policy));
+        let fault = Diagnostic::error(Code::NoEffect, &entry.key_span, message);
+        reader.push(fault.label("only a policy that is loaded from a file can fail").hint("remove it"));
+    } else if let Some((setting, value)) = read_setting(reader, &policy, entry) {
+        store(&mut policy, setting, value);
+    }
+    policy
+}
+
 /// Reads `name` or `name:setting=value,setting=value`.
 fn parse(text: &str) -> Result<PolicySpec, Fault> {
     let text = text.trim();
@@ -304,7 +359,15 @@ fn read_parts(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
         let text = reader.scalar(node, "policy", "the name of a policy")?;
         // The place of a part is known where the text stands in the file as it is.
         let as_it_is = matches!(node.kind, node::Kind::Scalar { plain: true, .. }) && node.span.len() == text.len();
-        return match parse(text) {
+        let module = match with_module(text, &reader.directory) {
+            Ok(module) => module,
+            Err(fault) => {
+                reader.push(fault.diagnostic(&node.span));
+                return None;
+            }
+        };
+        let as_it_is = as_it_is && module.is_none();
+        return match parse(module.as_deref().unwrap_or(text)) {
             Ok(policy) => Some(policy),
             Err(fault) => {
                 let part = node.span.start + fault.at.start..node.span.start + fault.at.end;
@@ -323,7 +386,8 @@ fn read_parts(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
         return None;
     };
     let text = reader.scalar(&name.value, "name", "the name of a policy")?;
-    let mut policy = match from_name(text) {
+    let module = with_module(text, &reader.directory);
+    let mut policy = match module.and_then(|module| from_name(module.as_deref().unwrap_or(text))) {
         Ok(policy) => policy,
         Err(fault) => {
             reader.push(fault.diagnostic(&name.value.span));

@@ -1,6 +1,7 @@
 //! What a workload says of the process of a task.
 
 use crate::process_settings::{Output, ProcessSettings};
+use crate::settings::Client;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -128,17 +129,6 @@ impl TaskInfo {
             (Spawn::Once, false) => Completion::Undeclared,
         })
     }
-}
-
-/// Whether a process is given what a client of the scheduler needs: the descriptors of the completion protocol, a shared page, and the
-/// variables that name them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum Client {
-    /// If it can signal completions, by the other keys of its task.
-    #[default]
-    Auto,
-    /// No. It costs the scheduler no descriptor, and cannot signal.
-    None,
 }
 
 /// An end of a job that the kernel reports, of a program that signals nothing.

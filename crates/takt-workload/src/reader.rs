@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::declared::{Resources, Servers};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::process::Client;
+use crate::settings::Client;
 use crate::text::clipped;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;

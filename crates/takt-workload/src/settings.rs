@@ -105,6 +105,17 @@ pub enum MissingCpus {
     Remap,
 }
 
+/// Whether a process is given what a client of the scheduler needs: the descriptors of the completion protocol, a shared page, and the
+/// variables that name them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Client {
+    /// If it can signal completions, by the other keys of its task.
+    #[default]
+    Auto,
+    /// No. It costs the scheduler no descriptor, and cannot signal.
+    None,
+}
+
 /// How many descriptors a run keeps open.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Descriptors {

@@ -437,7 +437,7 @@ impl RawTask {
         }
     }
 
-    /// Keys that need a client, of a process that is to be none. Its partition or the file may say so, and then it is told here, too.
+    /// Refuses keys that need a client where `client: none` holds, also by the partition or the file.
     fn check_client(&self, reader: &mut Reader, node: &Node, who: &str) {
         if self.client != Some(Client::None) {
             return;

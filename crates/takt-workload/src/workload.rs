@@ -2,8 +2,8 @@
 
 use crate::diagnostic::{Diagnostic, named};
 use crate::platform::Description;
-use crate::process::{Client, TaskInfo};
-use crate::settings::Settings;
+use crate::process::TaskInfo;
+use crate::settings::{Client, Settings};
 use crate::source::Source;
 use std::ops::Range;
 use takt_core::cpus::CpuSet;

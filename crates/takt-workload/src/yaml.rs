@@ -22,13 +22,14 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 39] = [
+pub(crate) const KEYS: [&str; 40] = [
     "windows",
     "partitions",
     "tasks",
     "domains",
     "servers",
     "policy",
+    "fallback",
     "placement",
     "cpus",
     "seed",
@@ -86,6 +87,14 @@ const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse),
 const DESCRIPTORS: [(&str, Descriptors); 2] = [("many", Descriptors::Many), ("few", Descriptors::Few)];
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
+/// Faults a `fallback` without a `policy` that could fail.
+fn fallback_alone<'n>(reader: &mut Reader, root: &'n Node) -> Option<&'n Entry> {
+    let entry = root.get("fallback")?;
+    let fault = Diagnostic::error(Code::NoEffect, &entry.key_span, "`fallback` has no effect without `policy`");
+    reader.push(fault.label("no policy of this file can fail").hint("remove it"));
+    None
+}
+
 /// The policy of a window table.
 fn windows_policy() -> PolicySpec {
     PolicySpec::new(&windows::ENTRY.profile, Scope::Table)
@@ -140,7 +149,10 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
         root,
         options,
         cpus: root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone()))),
-        policy: root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e))),
+        policy: root.get("policy").or_else(|| fallback_alone(reader, root)).and_then(|entry| {
+            let policy = policy::read(reader, &entry.value)?;
+            Some((policy::with_fallback(reader, policy, root), entry))
+        }),
         placement: root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL)),
     };
     let mut workload = Workload::new(source, System::new(CpuSet::single(0), windows_policy()), settings);

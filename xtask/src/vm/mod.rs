@@ -34,7 +34,8 @@ const BOOT_TIME_MIN: Duration = Duration::from_secs(240);
 /// Runs a program with a limit on its CPU time: `sh -c LIMITED SECONDS PROGRAM ARGUMENTS...`.
 const LIMITED: &str = r#"ulimit -t "$0" && exec "$@""#;
 /// Tests that look at the machine they run on; they run in the virtual machine too.
-const TESTS: [&str; 8] = ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--no-run"];
+const TESTS: [&str; 10] =
+    ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--test", "isolate", "--no-run"];
 /// The comparison of real runs with their simulation, which has a folder of its own there: it runs where time is virtual.
 const OUTCOMES: [&str; 5] = ["-p", "takt-cli", "--test", "outcomes", "--no-run"];
 

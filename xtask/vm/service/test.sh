@@ -53,7 +53,7 @@ for page in takt takt-run takt-demos demos-sched; do
     is "the manual page $page" 1 "$(gzip -dc /usr/share/man/man1/$page.1.gz | grep -c '^\.TH takt\|^\.so man1/takt-demos.1$')"
 done
 is "completions" 3 "$(cat /usr/share/bash-completion/completions/takt /usr/share/zsh/vendor-completions/_takt /usr/share/fish/vendor_completions.d/takt.fish | grep -c -e '^complete -F _takt' -e '^#compdef takt' -e '-c takt .* -a "demos"')"
-for command in __watch __start __probe; do
+for command in __probe __reference; do
     is "completions of $command" 0 "$(cat /usr/share/bash-completion/completions/takt | grep -c "$command")"
 done
 
@@ -159,7 +159,7 @@ scheduled() { [ "$(grep -c job /tmp/demos.out)" -gt 3 ]; }
 within 20 scheduled
 top=$(find /sys/fs/cgroup -type d -name demos-named)
 is "the groups of \`takt demos -s\`" 1 "$(echo "$top" | grep -c '/pilot-manager.service/.*\.scope/demos-named$')"
-is "the process of \`takt demos -s\`" 1 "$(cat "$top"/*/proc0/cgroup.procs | wc -l)"
+is "the processes of \`takt demos -s\`" yes "$([ "$(cat "$top"/*/proc0/cgroup.procs | wc -l)" -gt 0 ] && echo yes)"
 ended() { [ "$(user systemctl --user show --value -p ActiveState demos-session)" = inactive ]; }
 within 30 ended
 is "the end of \`takt demos -s\`" "success" "$(user systemctl --user show --value -p Result demos-session)"

@@ -155,6 +155,7 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
         let policy = takt_workload::policy_text(&system.policy);
         let tasks = several(system.tasks.len(), "task", "tasks");
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
+        crate::modules::hashes(system).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if !of_kernel.is_empty() {
             writeln!(out, "note: the kernel schedules {}; this check leaves them out", of_kernel.join(", "))?;
         }

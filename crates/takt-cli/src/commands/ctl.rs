@@ -1,14 +1,14 @@
 //! `takt ctl`: commands for a run.
 
 use crate::control::client::{Connection, find};
-use crate::control::wire::{Fault, NOT_ADMITTED, OVER, Reply, Request, Status};
+use crate::control::wire::{Fault, NOT_ADMITTED, NOT_STARTED, OVER, Reply, Request, Status};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
 use crate::report::short;
 use serde_json::json;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use takt_core::time::Span;
 use takt_workload::Code;
 
@@ -48,10 +48,13 @@ enum Command {
         #[arg(required = true, num_args = 1..=2, value_name = "[DOMAIN] POLICY")]
         names: Vec<String>,
     },
-    /// Let a task come back that has left, if the policy admits it
+    /// Let a task come back that has left, or add a task of another file, if the policy admits it
     Add {
         /// The task
         task: String,
+        /// The workload that describes a task which the run does not have
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
     },
     /// Let a task leave when its present job is over
     Remove {
@@ -141,6 +144,9 @@ fn refused(fault: &Fault) -> Outcome {
     if code == NOT_ADMITTED {
         return Err(Failure::status(1, Code::NotAdmitted, format!("{message}\nhint: {hint}")));
     }
+    if code == NOT_STARTED {
+        return Err(Failure::status(1, Code::InitFailed, format!("{message}\nhint: {hint}")));
+    }
     Err(Failure::input(Code::CommandRefused, message, hint))
 }
 
@@ -158,21 +164,25 @@ fn request(command: &Command) -> Result<Request, Failure> {
                 names => Request::Policy { domain: None, policy: absolute(&names.concat())? },
             }
         }
-        Command::Add { task } => Request::Add { task: task.clone() },
+        Command::Add { task, from } => {
+            Request::Add { task: task.clone(), file: from.as_deref().map(absolute).transpose()? }
+        }
         Command::Remove { task, end, grace } => {
             Request::Remove { task: task.clone(), end_grace_ms: end.then_some((grace.ns() / 1_000_000) as u64) }
         }
         Command::Trigger { task } => Request::Trigger { task: task.clone() },
-        Command::Reload { file } => {
-            let path = file.canonicalize().map_err(|e| Failure::file("read", file, &e))?;
-            let text = path.into_os_string().into_string().map_err(|path| {
-                let message = format!("the path `{}` is no text in UTF-8", path.display());
-                Failure::input(Code::UnreadableFile, message, "rename the file")
-            })?;
-            Request::Reload { file: text }
-        }
+        Command::Reload { file } => Request::Reload { file: absolute(file)? },
         Command::Stop { grace } => Request::Stop { grace_ms: Some((grace.ns() / 1_000_000) as u64) },
         Command::Trace { command: TraceCommand::Rotate } => Request::TraceRotate {},
+    })
+}
+
+/// The absolute path of a file, as text.
+fn absolute(file: &Path) -> Result<String, Failure> {
+    let path = file.canonicalize().map_err(|e| Failure::file("read", file, &e))?;
+    path.into_os_string().into_string().map_err(|path| {
+        let message = format!("the path `{}` is no text in UTF-8", path.display());
+        Failure::input(Code::UnreadableFile, message, "rename the file")
     })
 }
 

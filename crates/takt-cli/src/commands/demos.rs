@@ -193,6 +193,7 @@ fn steps(args: &Args) -> Outcome {
     let asked = Asked { report: args.report, strict: args.strict_demos_exit, group, duration };
     let mut narrator = Narrator::new(log, &workload, asked);
     let args = run::Args {
+        spare_tasks: 0,
         input,
         duration,
         mechanism: args.mechanism,

@@ -1,5 +1,6 @@
 //! `takt doctor`: what this machine can do, and the fix for what it cannot.
 
+use crate::commands::isolate;
 use crate::failure::{Failure, colour};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::json;
@@ -11,7 +12,7 @@ use takt_workload::Code;
 /// Show the capabilities of this machine, and the fix for each missing one
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// End the processes, remove the groups and restore the power settings of runs that died
+    /// End the processes, remove the groups and restore the power settings of runs that died, and undo isolations that were not completed
     #[arg(long)]
     clean: bool,
     /// Print one JSON object
@@ -26,10 +27,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let cleaned = cleaned.map_err(|e| {
             Failure::machine(Code::CleanupFailed, format!("not everything could be removed: {e}"), "run it as root")
         })?;
+        let undone = isolate::recover()?.names;
         if args.json {
-            let found = json!({"groups": cleaned.groups, "processes": cleaned.processes, "settings": cleaned.settings});
+            let found = json!({"groups": cleaned.groups, "processes": cleaned.processes, "settings": cleaned.settings, "isolations": undone});
             writeln!(out, "{found}")?;
         } else {
+            for name in undone {
+                writeln!(out, "undid the isolation {name}, which was not completed")?;
+            }
             writeln!(out, "removed {} groups and ended {} processes of dead runs", cleaned.groups, cleaned.processes)?;
             if cleaned.settings > 0 {
                 writeln!(out, "restored {} power settings of dead runs", cleaned.settings)?;

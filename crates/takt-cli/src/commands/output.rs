@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use takt_core::model::WindowTable;
 use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Change, Footer, Format, Header, Stamped, Trace, Writer};
+use takt_trace::{Change, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer};
 use takt_workload::Code;
 
 /// More records than this are not drawn: such a picture shows nothing.
@@ -288,6 +289,20 @@ impl Recorder {
         if !self.overflow && self.keep > 0 && self.changes.len() < CHANGES_MAX {
             self.changes.push(change);
         }
+    }
+
+    /// A task is added at an instant, before its records.
+    pub(crate) fn task(&mut self, at: Time, label: &TaskLabel) {
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.task(at, label)));
+        self.header.tasks.push(TaskLabel { added: true, ..label.clone() });
+    }
+
+    /// A window table may take over from an instant on.
+    pub(crate) fn table(&mut self, at: Time, table: &WindowTable) {
+        // The tables of a run are numbered in this order, and there are not more numbers.
+        let number = self.header.tables.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.table(at, number, table)));
+        self.header.tables.insert(number, table.clone());
     }
 
     /// Begins another file of the trace with the next record when it is set; without effect unless the trace is a series of files.

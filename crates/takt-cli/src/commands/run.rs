@@ -10,14 +10,15 @@ use super::demos::narrator::Narrator;
 use super::output::{self, Recorder};
 use super::schedule_log::ScheduleLog;
 use super::sim::unsuitable;
-use crate::control::server::{Loader, Server, Service};
+use crate::additions::{self, Added};
+use crate::control::server::{Finder, Loader, Server, Service};
 use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
 use crate::header;
 use crate::input::{Input, duration, ignored, last_instant};
 use crate::outcome::{Outcome, Verdict};
-use crate::processes;
+use crate::processes::{process, signal};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -26,21 +27,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, OnExit, PolicySpec, TableRules, TaskId, WindowTable};
+use takt_core::model::{Backlog, OnAbort, PolicySpec, TableRules, TaskId, WindowTable};
 use takt_core::power::Platform;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{Cause, Ended, Issuer, NewTask, Observer, Plan, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
 use takt_linux::socket::ControlSocket;
-use takt_linux::{Announcer, Choice, JobEnd, RunId, Signal};
+use takt_linux::{Announcer, Choice, RunId};
 use takt_trace::Stamped;
 use takt_trace::live::{self, Live};
-use takt_workload::{
-    Client, Code, Descriptors, Dispatch, Driver, MissingCpus, Observed, OnCrash, Realtime, Spawn, Workload,
-};
+use takt_workload::{Code, Descriptors, Dispatch, Driver, MissingCpus, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -65,6 +64,10 @@ pub(crate) struct Args {
     /// Open no socket for `takt ctl`
     #[arg(long)]
     pub(super) no_control: bool,
+    /// How many tasks `takt ctl add TASK --from FILE` may add; files with `windows` take none
+    #[arg(long, value_name = "N", default_value_t = SPARE_TASKS, value_parser = clap::value_parser!(u16).range(0..=SPARE_TASKS_MAX),
+          conflicts_with = "no_control")]
+    pub(super) spare_tasks: u16,
     /// Control the power management of an imitated machine, whose files are below this directory
     #[arg(long, value_name = "DIR", hide = true)]
     pub(super) sysfs_root: Option<std::path::PathBuf>,
@@ -86,6 +89,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) output: output::OutputArgs,
 }
+
+/// Places for tasks that commands add, by default. Each costs a group, a page of memory and a few descriptors.
+pub(super) const SPARE_TASKS: u16 = 4;
+const SPARE_TASKS_MAX: i64 = 1000;
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum ClassName {
@@ -194,15 +201,21 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         manager,
         schedule,
         demos,
+        added: Vec::new(),
     };
     let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
     let uncontrolled = watch.uncontrolled.take();
     let log = watch.log.take();
+    let added = std::mem::take(&mut watch.added);
     let (schedule, demos) = (watch.schedule.take(), watch.demos.take());
     // The socket goes before the summary is printed, which may wait for its reader.
     drop(watch);
     let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    for added in added {
+        added.join(&mut workload);
+    }
+    report.keep(workload.tasks.len());
     finish(&live, log, &report);
     drop(metrics);
     report.length = length.map_or(report.length, |length| report.length.min(length));
@@ -259,47 +272,10 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
 
 /// The engine, and the processes that it is to schedule. `own` is the part of the workload that the kernel does not schedule.
 fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Plan), Failure> {
-    // DEmOS starts its schedule without a process that has ended in its initialisation.
     let by_demos = workload.system.rules == TableRules::Demos;
     let mut processes = Vec::with_capacity(workload.tasks.len());
-    for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
-        if !task.is_program() {
-            let hint = "give it a `cmd:`, or use `takt sim`";
-            let message = format!("task `{}` has no command to run", task.name);
-            return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
-        }
-        processes.push(Process {
-            name: task.name.clone(),
-            cmd: task.cmd.clone().unwrap_or_default(),
-            thread_of: task.thread_of,
-            init: task.init,
-            per_job: task.spawn == Spawn::PerJob,
-            signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
-                && task.observed.is_none()
-                && task.client != Client::None,
-            observed: task.observed.map(|observed| match observed {
-                Observed::Yield => JobEnd::Yield,
-                Observed::Sleep => JobEnd::Sleep,
-            }),
-            on_exit: task.on_exit.or(by_demos.then_some(OnExit::End)),
-            on_miss: task.on_miss.as_deref().and_then(reaction),
-            on_overrun: task.on_overrun.as_deref().and_then(reaction),
-            abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
-                .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
-            output: processes::output(workload, id),
-            settings: processes::settings(workload, id)?,
-            segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
-            event: task.event.as_deref().and_then(|source| {
-                Some(match source {
-                    takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
-                    takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
-                    takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
-                    takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
-                    takt_workload::EventSource::Segments => return None,
-                })
-            }),
-            kernel: kernel(workload, id)?,
-        });
+    for id in (0..workload.tasks.len() as u32).map(TaskId) {
+        processes.push(process(workload, id, by_demos)?);
     }
     let mut real = workload.clone();
     real.clear_simulated();
@@ -310,7 +286,11 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
-    let engine = crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    let mut system = real.system.clone();
+    // The processes of a window table come with the table.
+    let places = if args.no_control || !system.windows.is_empty() { 0 } else { args.spare_tasks };
+    takt_exec::reserve(&mut system, &mut processes, usize::from(places));
+    let engine = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
     let mut own = own.clone();
     own.clear_simulated();
@@ -443,43 +423,6 @@ fn manager() -> Result<Option<Arc<ServiceManager>>, Failure> {
     Ok(found.map(Arc::new))
 }
 
-/// The reaction of a run; `log` is none.
-fn reaction(reaction: &takt_workload::Reaction) -> Option<Reaction> {
-    match reaction {
-        takt_workload::Reaction::Log => None,
-        takt_workload::Reaction::Signal(name) => Some(Reaction::Signal(signal(name))),
-        takt_workload::Reaction::Exec(command) => Some(Reaction::Command(command.clone())),
-        takt_workload::Reaction::Stop => Some(Reaction::Stop),
-    }
-}
-
-/// The class of the task's process, and its CPUs, if the kernel schedules it.
-fn kernel(workload: &Workload, task: TaskId) -> Result<Option<KernelTask>, Failure> {
-    let described = &workload.system.tasks[task.index()];
-    let class = match workload.tasks[task.index()].class {
-        None => return Ok(None),
-        Some(takt_workload::Class::Other) => Class::Other,
-        Some(takt_workload::Class::Fifo(priority)) => Class::Fifo(priority),
-        Some(takt_workload::Class::Deadline) => {
-            // The reader of the file has found both.
-            let (Some(runtime), Some(period)) = (described.runtime, described.arrival.period()) else {
-                return Ok(None);
-            };
-            Class::Deadline { runtime, deadline: described.deadline.unwrap_or(period), period }
-        }
-    };
-    if class != Class::Other && !takt_linux::rt::rt_allowed() {
-        let name = &workload.tasks[task.index()].name;
-        let message = format!("the `class` of task `{name}` is a real-time class, which this user may not use here");
-        let fix =
-            "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`; or write `class: other`";
-        return Err(Failure::machine(Code::MissingCapability, message, fix));
-    }
-    let affinity = workload.handed.as_ref().and_then(|handed| handed.affinities[task.index()]);
-    let cpus = affinity.filter(|_| !matches!(class, Class::Deadline { .. }));
-    Ok(Some(KernelTask { class, cpus }))
-}
-
 /// Why the kernel refuses a class to the process of a task, and the way out.
 fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
     use io::ErrorKind;
@@ -501,22 +444,6 @@ fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
     };
     let message = format!("the kernel refuses its class to the process of task `{name}` ({error}): {reason}");
     Failure::machine(Code::MissingCapability, message, fix)
-}
-
-/// The signal of this name, which a file may use in `on_abort: signal=NAME`.
-fn signal(name: &str) -> Signal {
-    match name {
-        "USR2" => Signal::USR2,
-        "HUP" => Signal::HUP,
-        "INT" => Signal::INT,
-        "QUIT" => Signal::QUIT,
-        "ALRM" => Signal::ALARM,
-        "TERM" => Signal::TERM,
-        "URG" => Signal::URG,
-        "IO" => Signal::IO,
-        "WINCH" => Signal::WINCH,
-        _ => Signal::USR1,
-    }
 }
 
 /// Why some CPU may not keep a tenth of its time in this schedule.
@@ -631,6 +558,7 @@ const COMMAND_MOST: usize = 200;
 struct Opened {
     handle: takt_exec::Handle,
     load: Loader,
+    find: Finder,
     schedule: CpuSet,
     file: String,
     path: std::path::PathBuf,
@@ -656,6 +584,7 @@ fn control(
     let opened = Opened {
         handle,
         load: loader(args.input.clone(), workload),
+        find: additions::finder(workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
         path: args.input.file.clone(),
@@ -724,6 +653,8 @@ struct Watch<'a> {
     manager: Option<Arc<ServiceManager>>,
     schedule: Option<ScheduleLog>,
     demos: Option<&'a mut Narrator>,
+    /// The tasks that commands have added.
+    added: Vec<Added>,
 }
 
 impl Watch<'_> {
@@ -765,12 +696,12 @@ impl Observer for Watch<'_> {
         if let Some(narrator) = &mut self.demos {
             narrator.begins();
         }
-        let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
+        let Some(Opened { handle, load, find, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
         let live = self.live.clone();
         let started = ControlSocket::bind(run).and_then(|socket| {
             let (rotate, manager) = (self.rotate.clone(), self.manager.clone());
-            Server::start(Service { socket, about, run: handle, load, live, schedule, path, rotate, manager })
+            Server::start(Service { socket, about, run: handle, load, find, live, schedule, path, rotate, manager })
         });
         match started {
             Ok(server) => self.server = Some(server),
@@ -796,6 +727,20 @@ impl Observer for Watch<'_> {
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
         self.steps.table(table);
+        let now = locked(&self.live).now();
+        self.recorder.table(now, table);
+        Ok(())
+    }
+    fn added(&mut self, at: Time, new: &NewTask, pid: Option<i32>) -> io::Result<()> {
+        self.steps.task(new);
+        let added = Added::new(new);
+        let label = added.label(pid);
+        self.recorder.task(at, &label);
+        if let Some(log) = &mut self.log {
+            log.add(&label.name, new.process.per_job);
+        }
+        locked(&self.live).add(&label);
+        self.added.push(added);
         Ok(())
     }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {

@@ -5,13 +5,16 @@
 //! thread that writes them, since a disk may hold that up.
 
 use super::behind::{Behind, Sink};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use takt_core::model::WindowTable;
+use takt_core::record::RecordKind;
 use takt_core::time::Time;
-use takt_trace::{Change, Footer, Format, Header, Stamped, Writer};
+use takt_trace::{Change, Footer, Format, Header, Stamped, TaskLabel, Writer};
 
 /// The least size of a file: a header, and room for a few records.
 pub(crate) const LEAST: u64 = 64 << 10;
@@ -131,6 +134,9 @@ pub(crate) struct Series {
     /// Bytes of the file that is written, as far as the writer has handed them over.
     count: Arc<AtomicU64>,
     writer: Option<Box<dyn Writer + Send>>,
+    /// The window tables that may take over, and the numbers of those in the file that is written.
+    tables: BTreeMap<u16, WindowTable>,
+    in_file: BTreeSet<u16>,
     /// The file has records.
     begun: bool,
     last: Time,
@@ -155,6 +161,8 @@ impl Series {
             reserve,
             count: Arc::default(),
             writer: None,
+            tables: BTreeMap::new(),
+            in_file: BTreeSet::new(),
             begun: false,
             last: Time::ZERO,
             rotate,
@@ -172,6 +180,7 @@ impl Series {
         let mut writer = takt_trace::writer(self.format, &self.header, Box::new(counted))?;
         writer.flush()?;
         self.begun = false;
+        self.in_file = self.header.tables.keys().copied().collect();
         self.writer = Some(writer);
         Ok(())
     }
@@ -199,6 +208,29 @@ impl Series {
         Ok(())
     }
 
+    /// A window table takes over, which the file may not have. One that would take up a large part of the bound is left out.
+    fn take_over(&mut self, at: Time, to: u16) -> io::Result<()> {
+        let known = self.in_file.contains(&to);
+        let table = self.tables.get(&to).cloned();
+        let length =
+            table.as_ref().map_or(0, |table| 2 * takt_trace::window_table::to_json(table).to_string().len() as u64);
+        let fits = length <= self.size / 4;
+        if let (Some(table), false, true) = (&table, known, fits) {
+            if self.begun && self.count.load(Ordering::Relaxed) + BUFFER + length + 2 * self.reserve > self.size {
+                self.writer()?.flush()?;
+                if self.count.load(Ordering::Relaxed) + length + 2 * self.reserve > self.size {
+                    self.rotate()?;
+                }
+            }
+            self.writer()?.table(at, to, table)?;
+            self.in_file.insert(to);
+        }
+        // It holds at the begin of a later file.
+        self.header.table = Some(to);
+        self.header.tables = table.filter(|_| fits).map(|table| (to, table)).into_iter().collect();
+        Ok(())
+    }
+
     fn writer(&mut self) -> io::Result<&mut (dyn Writer + Send)> {
         match &mut self.writer {
             Some(writer) => Ok(&mut **writer),
@@ -210,6 +242,9 @@ impl Series {
 impl Writer for Series {
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.make_room()?;
+        if let RecordKind::Table { to } = record.record.kind {
+            self.take_over(record.record.at, to)?;
+        }
         self.writer()?.record(record)?;
         self.begun = true;
         self.last = self.last.max(record.record.at);
@@ -221,6 +256,20 @@ impl Writer for Series {
         self.writer()?.change(change)?;
         self.begun = true;
         self.last = self.last.max(change.at);
+        Ok(())
+    }
+
+    fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {
+        self.make_room()?;
+        self.writer()?.task(at, task)?;
+        self.header.tasks.push(TaskLabel { added: true, ..task.clone() });
+        self.reserve += RESERVE_OF_TASK;
+        Ok(())
+    }
+
+    /// A file has the tables that take over in it.
+    fn table(&mut self, _: Time, number: u16, table: &WindowTable) -> io::Result<()> {
+        self.tables.insert(number, table.clone());
         Ok(())
     }
 

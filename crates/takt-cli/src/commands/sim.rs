@@ -3,6 +3,7 @@
 use super::output::{self, Recorder};
 use super::schedule_log::{Logged, ScheduleLog};
 use super::steps::{self, Replay};
+use crate::additions;
 use crate::failure::Failure;
 use crate::files;
 use crate::header;
@@ -16,13 +17,14 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use takt_core::engine::Input as EngineInput;
 use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
 use takt_core::power::{Host, Platform};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
-use takt_trace::Stamped;
 use takt_trace::rounds::Rounds;
+use takt_trace::{Stamped, TaskLabel};
 use takt_workload::{Code, Driver, Workload};
 
 /// Simulate a workload in virtual time
@@ -51,11 +53,14 @@ pub(crate) struct Args {
     /// Give the engine the inputs that `takt run --record` wrote, instead of simulating
     #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "late", "count"])]
     replay: Option<std::path::PathBuf>,
+    /// Simulate with the changes that `takt run --record` wrote, at their instants: commands, window tables, tasks that were added, releases by events
+    #[arg(long, value_name = "IN.steps", conflicts_with_all = ["replay", "emit_windows"])]
+    changes: Option<std::path::PathBuf>,
     /// Replay also the record of another system (workload, policy, placement, seed, CPUs), or an incomplete one
     #[arg(long, requires = "replay")]
     what_if: bool,
     /// A policy that the recorded run loaded while it ran; may be given for several
-    #[arg(long, value_name = "FILE.wasm", requires = "replay")]
+    #[arg(long, value_name = "FILE.wasm")]
     module: Vec<std::path::PathBuf>,
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them as numbers (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
@@ -102,13 +107,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     for module in &args.module {
         crate::modules::load(module)?;
     }
-    let record = args.replay.as_deref().map(steps::Reader::open).transpose()?;
+    let record = args.replay.as_deref().or(args.changes.as_deref()).map(steps::Reader::open).transpose()?;
+    if let (None, Some(module)) = (&record, args.module.first()) {
+        let message = format!("`--module {}` is for the record of a run, and there is none", module.display());
+        let hint = "give `--replay` or `--changes`; `--policy FILE.wasm` simulates a module";
+        return Err(Failure::input(Code::NoEffect, message, hint));
+    }
     // `all` in the file stands for the CPUs of the recorded run.
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
-    let read = std::iter::once(&args.input.file).chain(&args.replay);
+    let read = std::iter::once(&args.input.file).chain(&args.replay).chain(&args.changes);
     files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows).chain(&args.energy))?;
-    let (length, replayed) = prepare(args, record, &mut workload)?;
+    let (record, changing) = if args.replay.is_some() { (record, None) } else { (None, record) };
+    let given = changing.map(|record| changes(record, &mut workload)).transpose()?;
+    let (length, replayed) = prepare(args, record, given.as_ref(), &mut workload)?;
     ignored(&workload, Driver::Simulation, args.allow_differences)?;
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
@@ -123,12 +135,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(tasks) = tasks {
         system.tasks = tasks;
     }
+    let recorded = replayed.as_ref().or(given.as_ref());
+    let added = recorded.map_or(0, |replay| replay.added.len());
+    takt_exec::reserve(&mut system, &mut Vec::new(), added);
     let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
     let platform = host_power(&workload, replayed.as_ref(), &mut engine)?;
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
     }
-    if let Some(replay) = &replayed {
+    if let Some(replay) = recorded {
+        for added in &replay.added {
+            let number = TaskId(workload.tasks.len() as u32);
+            engine.describe(number, added.task.clone()).map_err(|e| unsuitable(&workload, &e))?;
+            let (task, info) = (added.task.clone(), added.info.clone());
+            header.tasks.push(TaskLabel { name: info.name.clone(), added: true, ..TaskLabel::default() });
+            additions::join(&mut workload, task, info, added.domain.as_deref());
+        }
+        header.tables = (0..).zip(replay.tables.iter().cloned()).collect();
         engine.add_alternatives(replay.policies.iter().copied());
         for table in &replay.tables {
             engine.add_table(table.clone()).map_err(|e| unsuitable(&workload, &e))?;
@@ -219,6 +242,41 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
 }
 
+/// The changes of a recorded run become those of the simulation. Changes and events that the file itself describes are among them.
+///
+/// # Errors
+/// Status 2: the record is of another workload, or the kernel schedules tasks, which a simulation does not separate from the others.
+fn changes(record: steps::Reader, workload: &mut Workload) -> Result<Replay, Failure> {
+    crate::input::without_kernel(workload, "the changes of a run with it cannot be simulated", "takt sim --replay")?;
+    let mut real = workload.clone();
+    real.clear_simulated();
+    let replay = record.read(&real, false, true)?;
+    let scenario = &mut workload.scenario;
+    scenario.events.clear();
+    scenario.changes.clear();
+    for step in &replay.steps {
+        scenario.changes.extend(step.inputs.iter().filter(|input| is_change(input)).map(|input| (step.now, *input)));
+    }
+    Ok(replay)
+}
+
+/// Whether an input of a run comes from outside of its programs.
+fn is_change(input: &EngineInput) -> bool {
+    matches!(
+        input,
+        EngineInput::Retime { .. }
+            | EngineInput::Share { .. }
+            | EngineInput::Terms { .. }
+            | EngineInput::Enter { .. }
+            | EngineInput::Leave { .. }
+            | EngineInput::Release { .. }
+            | EngineInput::Configure { .. }
+            | EngineInput::Switch { .. }
+            | EngineInput::Table { .. }
+            | EngineInput::Add { .. }
+    )
+}
+
 /// Gives the engine the power policy: that of the recorded run, or of the workload. Returns the machine that has frequencies and zones.
 ///
 /// # Errors
@@ -265,6 +323,7 @@ fn stays(workload: &Workload) -> bool {
 fn prepare(
     args: &Args,
     record: Option<steps::Reader>,
+    given: Option<&Replay>,
     workload: &mut Workload,
 ) -> Result<(Span, Option<Replay>), Failure> {
     if args.on_abort.is_some() {
@@ -281,10 +340,14 @@ fn prepare(
             AbortRule::Signal => OnAbort::Signal,
         }));
     }
-    let replayed = record.map(|record| record.read(workload, args.what_if)).transpose()?;
-    let recorded = replayed.as_ref().and_then(|replay| replay.steps.last()).map(|step| step.now - Time::ZERO);
-    let length =
-        recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
+    let replayed = record.map(|record| record.read(workload, args.what_if, false)).transpose()?;
+    let last = |replay: &Replay| replay.steps.last().map(|step| step.now - Time::ZERO);
+    let recorded = replayed.as_ref().and_then(last);
+    let length = recorded
+        .or(args.duration)
+        .or(given.and_then(last))
+        .or(workload.settings.duration)
+        .unwrap_or_else(|| default_length(&workload.system));
     if let Some(factor) = args.load {
         check_load(workload.system.load.as_ref(), factor)?;
         takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);

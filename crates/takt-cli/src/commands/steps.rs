@@ -1,13 +1,15 @@
 //! The record of a run: each step's instant and inputs, for `takt sim --replay`, which feeds them to a fresh engine.
 //!
 //! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. A window table
-//! that may take over is an object `table` before the first step that names it; tables are numbered in the order of these lines. The
+//! that may take over is an object `table` before the first step that names it; tables are numbered in the order of these lines. A task that was
+//! added is an object `task` before its step, with the text of the file that describes it; such tasks have the numbers after those of the workload. The
 //! last line is an object `end` with the number of steps, the number of records that the run lost, and a checksum of all lines
 //! before it. A record without that line was cut off.
 
 pub(crate) mod fingerprint;
 pub(crate) mod power;
 
+use crate::additions;
 use crate::failure::Failure;
 use crate::input::takeovers;
 use fingerprint::Difference;
@@ -18,16 +20,16 @@ use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
 use takt_core::model::{
-    BestEffortStart, Call, MAX_SETTINGS, PartitionId, Placement, PolicySpec, ResourceId, Slice, System, TABLES_MAX,
-    TaskId, Window, WindowTable,
+    Call, MAX_SETTINGS, Placement, PolicySpec, ResourceId, System, TABLES_MAX, Task, TaskId, WindowTable,
 };
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 use takt_core::work::Work;
-use takt_exec::Issuer;
+use takt_exec::{Issuer, NewTask};
 use takt_sim::Step;
-use takt_workload::{Code, MAX_DURATION, Workload};
+use takt_trace::window_table;
+use takt_workload::{Code, MAX_DURATION, TaskInfo, Workload};
 
 /// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended.
 const VERSION: u64 = 2;
@@ -46,10 +48,15 @@ impl Writer {
     /// `system` is the one that runs: that of the workload without simulated surroundings. In a controlled run other policies may take over.
     pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System, controlled: bool) -> Writer {
         let header = path.map_or(Value::Null, |_| {
+            let mut system = system.clone();
+            // Places of tasks that may be added are no part of the workload.
+            let places = system.tasks.len() - workload.tasks.len();
+            system.tasks.truncate(workload.tasks.len());
+            system.removed.clear();
             let real = Workload { system: system.clone(), ..workload.clone() };
-            let policies = controlled.then(|| names(&takeovers(system)));
+            let policies = controlled.then(|| names(&takeovers(&system)));
             json!({"takt_steps": VERSION, "policies": policies, "workload": workload.source.name, "tasks": system.tasks.len(),
-                   "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
+                   "places": places, "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
                    "fingerprint": fingerprint::of(&real)})
         });
         let (steps, checksum) = (0, Checksum::default());
@@ -94,7 +101,15 @@ impl Writer {
     /// A window table that may take over has the next number.
     pub(crate) fn table(&mut self, table: &WindowTable) {
         if self.out.is_some() {
-            self.put(&json!({"table": table_json(table)}));
+            self.put(&json!({"table": window_table::to_json(table)}));
+        }
+    }
+
+    /// A task that the step which follows adds has the next number.
+    pub(crate) fn task(&mut self, new: &NewTask) {
+        if self.out.is_some() {
+            let NewTask { domain, process, file, text, .. } = new;
+            self.put(&json!({"task": {"name": process.name, "domain": domain, "file": file, "text": text}}));
         }
     }
 
@@ -173,12 +188,26 @@ pub(crate) struct Replay {
     pub(crate) policies: Vec<PolicySpec>,
     /// The window tables that may take over, by number.
     pub(crate) tables: Vec<WindowTable>,
+    /// The tasks that were added, in the order of their numbers.
+    pub(crate) added: Vec<Recorded>,
     /// The power policy of the run.
     pub(crate) power: Option<power::Recorded>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
     pub(crate) doubts: Vec<String>,
+}
+
+/// A task that was added to a recorded run.
+pub(crate) struct Recorded {
+    pub(crate) task: Task,
+    pub(crate) info: TaskInfo,
+    /// The name of its domain.
+    pub(crate) domain: Option<String>,
+}
+
+fn workload_names(workload: &Workload) -> Vec<String> {
+    workload.tasks.iter().map(|task| task.name.clone()).collect()
 }
 
 impl Replay {
@@ -231,7 +260,7 @@ impl Reader {
     ///
     /// # Errors
     /// Status 2: the record is that of another system, incomplete, or damaged.
-    pub(crate) fn read(mut self, workload: &Workload, what_if: bool) -> Result<Replay, Failure> {
+    pub(crate) fn read(mut self, workload: &Workload, what_if: bool, simulated: bool) -> Result<Replay, Failure> {
         let (differences, mut doubts) = self.compare(workload);
         let policies = if self.header["policies"].is_array() { takeovers(&workload.system) } else { Vec::new() };
         if !policies.is_empty() && json!(names(&policies)) != self.header["policies"] {
@@ -245,6 +274,7 @@ impl Reader {
         let mut steps: Vec<Step> = Vec::new();
         let mut tables: Vec<WindowTable> = Vec::new();
         let (mut number, mut end, mut loaded) = (1, None, Vec::new());
+        let (mut added, mut known): (Vec<Recorded>, Vec<String>) = (Vec::new(), workload_names(workload));
         while let Some(line) = self.lines.next() {
             let line = line.map_err(|e| Failure::file("read", &self.path, &e))?;
             number += 1;
@@ -264,6 +294,15 @@ impl Reader {
                 }
                 continue;
             }
+            if value["task"].is_object() {
+                let text = |key: &str| value["task"][key].as_str().unwrap_or_default();
+                let described = (text("file"), text("text"), text("name"));
+                let read = additions::described(described, &known, workload.machine(), simulated);
+                let (task, info) = read.map_err(|why| self.wrong(number, &format!("this describes no task: {why}")))?;
+                known.push(info.name.clone());
+                added.push(Recorded { task, info, domain: value["task"]["domain"].as_str().map(str::to_owned) });
+                continue;
+            }
             if value["table"].is_object() {
                 let table = table_from(&value["table"], &workload.system).filter(|_| tables.len() < TABLES_MAX);
                 tables.push(table.ok_or_else(|| self.wrong(number, "this is no window table of the system"))?);
@@ -271,11 +310,12 @@ impl Reader {
             }
             let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
                 let inputs = step[1].as_array()?.iter();
-                let inputs =
-                    inputs.map(|v| from_json(v, &workload.system, tables.len())).collect::<Option<Vec<_>>>()?;
+                let inputs = inputs
+                    .map(|v| from_json(v, &workload.system, added.len(), tables.len()))
+                    .collect::<Option<Vec<_>>>()?;
                 Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
             });
-            let step = step.ok_or_else(|| match absent_task(&value, workload.system.tasks.len()) {
+            let step = step.ok_or_else(|| match absent_task(&value, workload.system.tasks.len() + added.len()) {
                 Some(task) => {
                     let n = workload.tasks.len();
                     let message = format!("{}:{number}: this step is of task {task} (from 0)", self.path.display());
@@ -314,7 +354,7 @@ impl Reader {
         let policies = [policies, loaded].concat();
         let power = or_null(&self.header["power"], power::Recorded::from_json);
         let power = power.ok_or_else(|| self.wrong(1, "its power policy is none that this program has"))?;
-        Ok(Replay { power, steps, horizon, policies, tables, differences, doubts })
+        Ok(Replay { power, steps, horizon, policies, tables, added, differences, doubts })
     }
 
     /// A policy that the run learned of after its start.
@@ -428,6 +468,7 @@ fn to_json(input: &Input) -> Value {
             let (name, span) = call.parts();
             json!(["call", task.0, name, span.ns()])
         }
+        Input::Add { task, domain } => json!(["add", task.0, domain]),
         Input::Enter { task } => json!(["enter", task.0]),
         Input::Leave { task } => json!(["leave", task.0]),
         Input::Release { task } => json!(["release", task.0]),
@@ -439,7 +480,9 @@ fn to_json(input: &Input) -> Value {
 }
 
 /// `None` for what is no input, or not one that the system can have, with so many window tables.
-fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
+///
+/// The last `added` tasks are those that the record describes.
+fn from_json(value: &Value, system: &System, added: usize, tables: usize) -> Option<Input> {
     let u16 = |value: &Value| whole(value, 0, u64::from(u16::MAX)).map(|n| n as u16);
     if value[0] == "configure" {
         let setting = whole(&value[1], 0, MAX_SETTINGS as u64 - 1)? as u8;
@@ -455,7 +498,7 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
         let millidegrees = or_null(&value[2], |v| i32::try_from(v.as_i64()?).ok())?;
         return Some(Input::Temperature { zone: u16(&value[1])?, millidegrees });
     }
-    let task = TaskId(value[1].as_u64().filter(|t| *t < system.tasks.len() as u64)? as u32);
+    let task = TaskId(value[1].as_u64().filter(|t| *t < (system.tasks.len() + added) as u64)? as u32);
     let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
     let length = |value: &Value| span(value, 1);
     Some(match value[0].as_str()? {
@@ -483,6 +526,7 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
             Input::Retime { task, period: length(&value[2])?, deadline, runtime }
         }
         "call" => Input::Call { task, call: Call::from_parts(value[2].as_str()?, length(&value[3])?)? },
+        "add" if task.index() >= system.tasks.len() => Input::Add { task, domain: or_null(&value[2], u16)? },
         "enter" => Input::Enter { task },
         "leave" => Input::Leave { task },
         "release" => Input::Release { task },
@@ -495,47 +539,16 @@ fn from_json(value: &Value, system: &System, tables: usize) -> Option<Input> {
     })
 }
 
-fn table_json(table: &WindowTable) -> Value {
-    let slice = |slice: &Slice| json!({"cpus": slice.cpus.to_string(), "sc": slice.sc.map(|p| p.0), "be": slice.be.map(|p| p.0)});
-    let window = |window: &Window| json!({"length_ns": window.length.ns(), "slices": window.slices.iter().map(slice).collect::<Vec<_>>()});
-    let budgets = table.budgets.iter().map(|(budget, jitter)| json!([budget.map(Span::ns), jitter.ns()]));
-    json!({"frame": table.windows.iter().map(window).collect::<Vec<_>>(), "be_start": be_start(table.be_start),
-           "budgets": budgets.collect::<Vec<_>>()})
-}
-
-fn be_start(rule: BestEffortStart) -> &'static str {
-    match rule {
-        BestEffortStart::AllDone => "all",
-        BestEffortStart::SliceDone => "slice",
-    }
-}
-
 /// `None` for what is no window table of the system.
 fn table_from(value: &Value, system: &System) -> Option<WindowTable> {
-    let partition = |value: &Value| or_null(value, |v| Some(PartitionId(whole(v, 0, u64::from(u32::MAX))? as u32)));
-    let slice = |value: &Value| {
-        let cpus = takt_workload::parse_cpus(value["cpus"].as_str()?).ok()?;
-        Some(Slice { cpus, sc: partition(&value["sc"])?, be: partition(&value["be"])? })
-    };
-    let window = |value: &Value| {
-        let slices = value["slices"].as_array()?.iter().map(slice).collect::<Option<_>>()?;
-        Some(Window { length: span(&value["length_ns"], 1)?, slices })
-    };
-    let budget = |value: &Value| Some((or_null(&value[0], |v| span(v, 1))?, span(&value[1], 0)?));
-    let rules = [BestEffortStart::AllDone, BestEffortStart::SliceDone];
-    let table = WindowTable {
-        windows: value["frame"].as_array()?.iter().map(window).collect::<Option<_>>()?,
-        be_start: rules.into_iter().find(|rule| value["be_start"] == be_start(*rule))?,
-        budgets: value["budgets"].as_array()?.iter().map(budget).collect::<Option<_>>()?,
-    };
-    system.check_table(&table).ok().map(|()| table)
+    window_table::from_json(value).filter(|table| system.check_table(table).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use takt_core::cpus::CpuSet;
-    use takt_core::model::Task;
+    use takt_core::model::{BestEffortStart, PartitionId, Slice, Window};
 
     #[test]
     fn every_input_survives_the_file() {
@@ -575,12 +588,19 @@ mod tests {
             System { tasks, resources, ..System::new(CpuSet::single(0), edf) }
         });
         for input in inputs {
-            assert_eq!(from_json(&to_json(&input), &with_it, 2), Some(input));
+            assert_eq!(from_json(&to_json(&input), &with_it, 0, 2), Some(input));
             let there = input.task().is_none().then_some(input);
-            assert_eq!(from_json(&to_json(&input), &without, 2), there, "a task that is not there");
+            assert_eq!(from_json(&to_json(&input), &without, 0, 2), there, "a task that is not there");
             let shares = matches!(input, Input::Lock { .. } | Input::Unlock { .. });
-            assert_eq!(from_json(&to_json(&input), &nothing_shared, 2).is_none(), shares, "{input:?}");
+            assert_eq!(from_json(&to_json(&input), &nothing_shared, 0, 2).is_none(), shares, "{input:?}");
         }
+        // A task that the record describes.
+        let add = |task, domain| Input::Add { task: TaskId(task), domain };
+        for input in [add(4, Some(1)), add(4, None)] {
+            assert_eq!(from_json(&to_json(&input), &with_it, 1, 2), Some(input));
+            assert_eq!(from_json(&to_json(&input), &with_it, 0, 2), None, "no task of that number");
+        }
+        assert_eq!(from_json(&to_json(&add(3, None)), &with_it, 1, 2), None, "a task of the workload");
     }
 
     #[test]
@@ -602,7 +622,7 @@ mod tests {
             be_start: BestEffortStart::SliceDone,
             budgets: vec![(Some(Span::from_ms(2)), Span::from_ms(1)), (Some(Span::from_ms(1)), Span::ZERO)],
         };
-        let value = table_json(&table);
+        let value = window_table::to_json(&table);
         assert_eq!(table_from(&value, &system), Some(table));
         for (pointer, wrong) in [
             ("/frame", json!([])),

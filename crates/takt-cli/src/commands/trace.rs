@@ -224,7 +224,7 @@ fn checked(trace: &Trace, file: Option<&Path>, tolerance: Span, as_json: bool, o
     let workload = file.map(|file| workload_of(trace, file)).transpose()?;
     let progress = Progress::busy("checking");
     let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
-    if let Some(workload) = workload.filter(|w| !changes_releases(w)) {
+    if let Some(workload) = workload.filter(|w| !changes_releases(w) && !is_changed(trace)) {
         findings.extend(check::arrivals(trace, &workload.system));
     }
     progress.finish();
@@ -415,6 +415,15 @@ fn changes_releases(workload: &Workload) -> bool {
     workload.scenario.changes.iter().any(|(_, what)| moves(what)) || workload.system.tasks.iter().any(calls)
 }
 
+/// Whether commands have changed tasks of the workload, so that their releases are not those of the file. A task of another file changes no other.
+fn is_changed(trace: &Trace) -> bool {
+    let changes = |command: &str| {
+        let adds = command.starts_with("add ") && !command.contains(" --from ");
+        adds || ["set ", "remove ", "reload "].iter().any(|start| command.starts_with(start))
+    };
+    trace.changes.iter().any(|change| changes(&change.command))
+}
+
 /// The workload on the machine and with the policy and seed of the trace, whether they are the file's or were the command line's,
 /// and if the trace is of a run, without what a run passes over; one with other tasks is refused.
 fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
@@ -448,7 +457,8 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     };
     let alike = |workload: &Workload| {
         let described = workload.tasks.iter().map(|task| &task.name);
-        header.tasks.iter().map(|task| &task.name).eq(described)
+        // Tasks that commands have added come from other files.
+        header.tasks.iter().filter(|task| !task.added).map(|task| &task.name).eq(described)
     };
     // A policy of the command line would leave the file's switches out, so the file's own is taken where it is that of the trace.
     let same = |own: &PolicySpec| {

@@ -3,7 +3,8 @@
 //! No client holds it up, and none takes memory without end. A client is cut off when its line is too long, when half a line waits too
 //! long, or when it does not read its answers.
 
-use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, OVER, Reply, Request};
+use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, NOT_STARTED, OVER, Reply, Request};
+pub(crate) use crate::additions::Finder;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -52,6 +53,7 @@ pub(crate) struct Service {
     pub(crate) about: About,
     pub(crate) run: Handle,
     pub(crate) load: Loader,
+    pub(crate) find: Finder,
     /// The figures for `takt top`.
     pub(crate) live: Arc<Mutex<Live>>,
     /// The thread keeps off these CPUs where there are others.
@@ -298,7 +300,7 @@ impl State {
                     rotate.store(true, Ordering::Release);
                     return Ok((request, Command::Status));
                 }
-                let command = command(&request, &self.service.load)?;
+                let command = command(&request, &self.service)?;
                 Ok((request, command))
             }) {
                 Ok((request @ (Request::Watch { interval_ms } | Request::Top { interval_ms }), _)) => {
@@ -520,7 +522,7 @@ fn grace(ms: u64) -> Result<Span, Fault> {
 }
 
 /// The command of a request.
-fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
+fn command(request: &Request, service: &Service) -> Result<Command, Fault> {
     Ok(match request {
         Request::Status {} | Request::Watch { .. } | Request::Top { .. } => Command::Status,
         Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
@@ -535,12 +537,13 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
             let fallback = crate::modules::module(&to).map(|_| Box::new(takt_wasm::fallback(&to)));
             Command::Policy { domain: domain.clone(), to, fallback }
         }
-        Request::Add { task } => Command::Add(task.clone()),
+        Request::Add { task, file: None } => Command::Add(task.clone()),
+        Request::Add { task, file: Some(file) } => Command::New(Box::new((service.find)(task, file)?)),
         Request::Remove { task, end_grace_ms } => {
             Command::Remove { task: task.clone(), end: end_grace_ms.map(grace).transpose()? }
         }
         Request::Trigger { task } => Command::Trigger(task.clone()),
-        Request::Reload { file } => Command::Reload(Box::new(load(file)?)),
+        Request::Reload { file } => Command::Reload(Box::new((service.load)(file)?)),
         Request::Stop { grace_ms } => Command::Stop { grace: grace_ms.map_or(Ok(GRACE), grace)? },
         Request::TraceRotate {} => {
             let hint = "give `takt run` the option `--trace-size`, which divides a trace into files";
@@ -588,6 +591,9 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::Impossible { reason, hint } => wrong("cannot-change", reason, hint),
         Refusal::NotAdmitted(reason) => {
             wrong(NOT_ADMITTED, reason, "ask for less, remove another task, or choose another policy")
+        }
+        Refusal::NotStarted(reason) => {
+            wrong(NOT_STARTED, format!("the task is not added: {reason}"), "correct its `cmd` or its settings")
         }
         Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
         Refusal::Over(why) => wrong(OVER, why.into(), "`takt ctl status` shows the runs that there are"),

@@ -33,8 +33,12 @@ pub(crate) enum Request {
         domain: Option<String>,
         policy: String,
     },
-    /// A task comes back.
-    Add { task: String },
+    /// A task comes back, or one that the file of this absolute path describes is added.
+    Add {
+        task: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
     /// A task leaves. With a time of grace, its process ends.
     Remove {
         task: String,
@@ -64,7 +68,8 @@ impl Request {
             }
             Request::Policy { domain: Some(domain), policy } => format!("policy {domain} {policy}"),
             Request::Policy { domain: None, policy } => format!("policy {policy}"),
-            Request::Add { task } => format!("add {task}"),
+            Request::Add { task, file: None } => format!("add {task}"),
+            Request::Add { task, file: Some(file) } => format!("add {task} --from {file}"),
             Request::Remove { task, end_grace_ms: None } => format!("remove {task}"),
             Request::Remove { task, end_grace_ms: Some(_) } => format!("remove {task} --end"),
             Request::Trigger { task } => format!("trigger {task}"),
@@ -120,6 +125,9 @@ pub(crate) struct Fault {
 
 /// The name of a fault that is the policy's answer and no error of the request.
 pub(crate) const NOT_ADMITTED: &str = "not-admitted";
+
+/// The name of the fault of a task whose process could not be started, which is no error of the request.
+pub(crate) const NOT_STARTED: &str = "not-started";
 
 /// The name of the fault of a command that came too late.
 pub(crate) const OVER: &str = "over";
@@ -354,7 +362,8 @@ mod tests {
             Request::Set { task: task(), terms: vec![("period".into(), "5ms".into()), ("share".into(), "0.5".into())] },
             Request::Policy { domain: None, policy: "edf".into() },
             Request::Policy { domain: Some(task()), policy: "rr:quantum=2ms".into() },
-            Request::Add { task: task() },
+            Request::Add { task: task(), file: None },
+            Request::Add { task: task(), file: Some("/a/b.yaml".into()) },
             Request::Remove { task: task(), end_grace_ms: None },
             Request::Remove { task: task(), end_grace_ms: Some(7) },
             Request::Trigger { task: task() },

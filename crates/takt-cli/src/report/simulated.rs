@@ -118,7 +118,7 @@ pub(crate) struct Simulated<'a> {
     pub(crate) notes: &'a Notes,
     /// How many deadlocks there were.
     pub(crate) deadlocks: u64,
-    /// What the machine drew, and what the power policy did.
+    /// Energy, temperatures, and counts of the power policy.
     pub(crate) power: Option<Power<'a>>,
 }
 

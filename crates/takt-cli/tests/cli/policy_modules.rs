@@ -86,3 +86,44 @@ fn files_that_are_no_policies_are_refused() {
     let alone = room.takt(&["sim", "w.yaml", "--module", "good.wasm"]).expect(2);
     assert!(alone.stderr.contains("--replay"), "{}", alone.stderr);
 }
+
+/// A workload file names a module by a path that begins at the directory of the file, and the policy that takes over from it.
+#[test]
+fn a_workload_file_names_a_module_and_its_fallback() {
+    let room = Room::with(LOAD);
+    fs::create_dir(room.path("sub")).expect("a directory");
+    let endless = ByHand::new("endless", &on(1, "(loop $l (result i32) (br $l))")).bytes();
+    fs::write(room.path("sub/endless.wasm"), endless).expect("a file");
+    let write = |text: String| fs::write(room.path("sub/m.yaml"), text).expect("a file");
+    let named = LOAD.replace("policy: g-edf", "policy: g-endless.wasm\nfallback: edf");
+    write(named.clone());
+    let check = room.takt(&["check", "sub/m.yaml"]).expect(0).stdout;
+    assert!(check.contains("is a module with SHA-256 "), "{check}");
+    let done = room.takt(&["sim", "sub/m.yaml"]).expect(0).stdout;
+    assert!(done.contains("the module of `endless@") && done.contains("→ g-edf"), "{done}");
+    write(LOAD.replace("policy: g-edf", "policy: {name: g-endless.wasm, fallback: edf, fuel: 1000}"));
+    assert!(room.takt(&["sim", "sub/m.yaml"]).expect(0).stdout.contains("→ g-edf"));
+    let domains = LOAD
+        .replace(
+            "policy: g-edf\ncpus: 0-1\n",
+            "domains: [{name: all, cpus: 0-1, policy: g-endless.wasm, fallback: rm}]\n",
+        )
+        .replace("runtime: 18ms}", "runtime: 18ms, domain: all}");
+    write(domains);
+    let done = room.takt(&["sim", "sub/m.yaml"]).expect(0).stdout;
+    assert!(done.contains("→ g-rm"), "{done}");
+    let partition = "\
+windows: [{length: 10ms, cpu: 0, sc_partition: A}]
+partitions: [{name: A, policy: endless.wasm, processes: [{name: a, period: 20ms, runtime: 1ms}]}]
+";
+    for (text, place, words) in [
+        (named.replace("endless", "nothing"), "m.yaml:1:9", "nothing.wasm"),
+        (LOAD.replace("policy: g-edf", "policy: g-edf\nfallback: rr"), "m.yaml:2:1", "no effect"),
+        (named.replace("fallback: edf", "fallback: efd"), "m.yaml:2:11", "efd"),
+        (partition.to_owned(), "m.yaml:1:1", "schedules no partition"),
+    ] {
+        write(text.clone());
+        let said = room.takt(&["check", "sub/m.yaml"]).expect(2).stderr;
+        assert!(said.contains(place) && said.contains(words), "{text}\n{said}");
+    }
+}

@@ -111,6 +111,136 @@ fn commands_change_a_run_and_its_record_replays() {
     });
 }
 
+/// Tasks of other files. The program of the third one fails in its initialisation.
+const MORE: &str = "\
+policy: edf
+cpus: 0
+tasks:
+- {name: more, period: 30ms, runtime: 3ms, init: yes, on_exit: restart, cmd: 'takt done; exec takt burn --runtime 1ms'}
+- {name: follower, event: {after: left}, deadline: 15ms, runtime: 2ms, cmd: exec takt burn --runtime 500us}
+- {name: fails, period: 30ms, runtime: 3ms, init: yes, cmd: exit 3}
+- {name: kernel, period: 30ms, runtime: 3ms, class: other, cmd: exec sleep 9}
+- {name: outside, event: {signal: USR2}, deadline: 9ms, runtime: 1ms, cmd: exec sleep 9}
+- {name: left, period: 20ms, runtime: 4ms, cmd: exec takt burn --runtime 2ms}
+";
+
+/// A command adds a task that the file of the run does not have. Its name is in all outputs, a replay is the run, and a command that is refused
+/// leaves no process.
+#[test]
+fn a_task_of_another_file_is_added() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        fs::write(room.path("more.yaml"), MORE).expect("a file");
+        let outputs = ["--record", "w.steps", "--trace", "w.jsonl", "--json", "--spare-tasks", "2"];
+        let running = under_way(&room, &[&outputs[..], &["--trace-size", "4M"]].concat());
+        let add = |task: &str| ctl(&room, &["add", task, "--from", "more.yaml"]);
+        let tasks = || status(&room).expect("a status")["tasks"].as_array().expect("a list").len();
+        let said = add("fails").expect(1).stderr;
+        assert!(said.starts_with("error[init-failed]") && said.contains("ended with status 3"), "{said}");
+        for (task, words) in [
+            ("kernel", "`class`"),
+            ("outside", "source of events"),
+            ("left", "the run has a task `left`"),
+            ("mroe", "did you mean `more`?"),
+        ] {
+            let said = add(task).expect(2).stderr;
+            assert!(said.starts_with("error[command-refused]") && said.contains(words), "{task}: {said}");
+        }
+        assert!(ctl(&room, &["add", "more"]).expect(2).stderr.contains("no task `more`"));
+        assert!(ctl(&room, &["add", "more", "--from", "w.yaml"]).expect(2).stderr.contains("has no task `more`"));
+        assert!(ctl(&room, &["add", "more", "--from", "none.yaml"]).expect(2).stderr.contains("none.yaml"));
+        fs::write(room.path("bad.yaml"), MORE.replace("period: 30ms", "period: 0ms")).expect("a file");
+        let bad = ctl(&room, &["add", "more", "--from", "bad.yaml"]).expect(2).stderr;
+        assert!(bad.contains("bad.yaml:4") && bad.contains("period"), "{bad}");
+        assert_eq!(tasks(), 3, "nothing has changed");
+        // The place of a program that has failed is free again.
+        assert!(add("more").expect(0).stdout.starts_with("changed at "));
+        add("follower").expect(0);
+        let met = |index: usize| status(&room).and_then(|status| status["tasks"][index]["met"].as_u64());
+        until("both run", || met(3) > Some(2) && met(4) > Some(2));
+        let known = status(&room).expect("a status");
+        assert_eq!((&known["tasks"][3]["name"], &known["tasks"][4]["name"]), (&"more".into(), &"follower".into()));
+        let pid = known["tasks"][3]["pid"].as_i64().expect("a process");
+        // The process is replaced as one of the file.
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).expect("a number"), Signal::KILL)
+            .expect("it is there");
+        let before = met(3);
+        until("another one runs", || met(3) > before.map(|met| met + 2));
+        assert!(add("outside").expect(2).stderr.contains("cannot be added"));
+        fs::write(room.path("more.yaml"), MORE.replace("name: more", "name: third")).expect("a file");
+        let full = add("third").expect(2).stderr;
+        assert!(full.contains("no place") && full.contains("--spare-tasks"), "{full}");
+        ctl(&room, &["set", "more.period=40ms"]).expect(0);
+        ctl(&room, &["remove", "more"]).expect(0);
+        until("it has left", || status(&room).is_some_and(|status| status["tasks"][3]["state"] == "gone"));
+        ctl(&room, &["add", "more"]).expect(0);
+        ctl(&room, &["policy", "fifo"]).expect(0);
+        let before = met(3);
+        until("it is back", || met(3) > before);
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
+        let names = |run: &Value| {
+            let tasks = run["tasks"].as_array().expect("a list").clone();
+            tasks.iter().map(|task| task["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&run), ["left", "right", "event", "more", "follower"]);
+        let replayed = room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).json();
+        assert_eq!(names(&replayed), names(&run));
+        let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+        assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+        let trace = room.trace("w.jsonl");
+        let label = &trace.header.tasks[3];
+        assert!(label.added && label.name == "more" && label.pid == Some(pid as u32), "{label:?}");
+        assert!(trace.changes.iter().any(|change| change.command.starts_with("add more --from /")));
+        // The same changes at the same instants, with the programs of the files.
+        let changed = room.takt(&["sim", "w.yaml", "--changes", "w.steps", "--json"]).json();
+        assert_eq!(names(&changed), names(&run));
+        let task = |run: &Value, key: &str| run["tasks"][4][key].as_u64().expect("a number");
+        assert!(task(&changed, "released") > 2 && task(&changed, "missed") == 0, "{changed}");
+        room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
+        let other = room.takt(&["sim", "more.yaml", "--changes", "w.steps"]).expect(2).stderr;
+        assert!(other.starts_with("error[other-record]"), "{other}");
+    });
+}
+
+/// A policy that reserves CPU time admits a new task only beside the others.
+#[test]
+fn a_policy_refuses_a_task_that_does_not_fit() {
+    on_cpus(|| {
+        let text = LOAD.replace("policy: edf", "policy: cbs").replace("runtime: 10ms", "runtime: 30ms");
+        let text =
+            text.lines().filter(|line| !line.contains("USR1")).map(|line| format!("{line}\n")).collect::<String>();
+        let room = Room::with(&text);
+        let task = |runtime: &str| {
+            format!(
+                "policy: cbs\ncpus: 0\ntasks:\n- {{name: new, period: 20ms, runtime: {runtime}, cmd: exec takt burn --runtime 1ms}}\n"
+            )
+        };
+        let running = under_way(&room, &["--record", "w.steps"]);
+        let add = |runtime: &str| {
+            fs::write(room.path("new.yaml"), task(runtime)).expect("a file");
+            ctl(&room, &["add", "new", "--from", "new.yaml"])
+        };
+        let said = add("9ms").expect(1).stderr;
+        assert!(said.starts_with("error[not-admitted]") && said.contains("`new`"), "{said}");
+        add("2ms").expect(0);
+        let met = || status(&room).and_then(|status| status["tasks"][2]["met"].as_u64());
+        until("it runs", || met() > Some(2));
+        ctl(&room, &["stop"]).expect(0);
+        running.wait().expect(0);
+        assert_eq!(room.text("w.steps").matches("{\"task\":").count(), 1, "the one that was refused is not recorded");
+        // A window table takes none.
+        let room = Room::with(TABLE);
+        fs::write(room.path("new.yaml"), task("2ms")).expect("a file");
+        let running = under_way(&room, &[]);
+        let said = ctl(&room, &["add", "new", "--from", "new.yaml"]).expect(2).stderr;
+        assert!(said.contains("window table"), "{said}");
+        ctl(&room, &["stop"]).expect(0);
+        running.wait().expect(0);
+    });
+}
+
 /// Two windows of 5 ms, one for each partition.
 const TABLE: &str = "\
 windows:
@@ -256,6 +386,7 @@ fn random_commands_replay() {
             let room = Room::with(if is_table { TABLE } else { LOAD });
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
             let mut made = 0;
+            fs::write(room.path("more.yaml"), MORE).expect("a file");
             for _ in 0..10 {
                 let task = ["left", "right", "event", "nothing"][draw(3) as usize];
                 let term = ["period", "deadline", "runtime"][draw(2) as usize];
@@ -273,13 +404,14 @@ fn random_commands_replay() {
                     };
                     fs::write(room.path("other.yaml"), text).expect("a file");
                 }
-                let command: &[&str] = match draw(5) {
+                let command: &[&str] = match draw(6) {
                     0..=3 if is_table => &["reload", "other.yaml"],
                     4 if is_table => &["set", &importance],
                     0 | 1 => &["set", &terms],
                     2 => &["policy", policy],
                     3 => &["trigger", task],
                     4 => &["add", task],
+                    5 => &["add", ["more", "follower", "fails", "left"][draw(3) as usize], "--from", "more.yaml"],
                     // The run would end if all left.
                     _ => &["remove", "right"],
                 };

@@ -337,8 +337,8 @@ fn the_environment_chooses_the_lines() {
     });
 }
 
-/// What DEmOS's tests 0020-basic and 0100-api run, with the output that they expect. Its program `api-test` prints an argument and completes,
-/// for each argument.
+/// The runs of DEmOS's tests 0020-basic and 0100-api, with the output that these expect. Its program `api-test` prints each of its arguments
+/// and completes after it.
 #[test]
 fn the_runs_of_the_tests_of_demos_print_the_same() {
     on_cpus(|| {

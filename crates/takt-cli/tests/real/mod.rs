@@ -7,6 +7,7 @@ mod ends;
 mod events;
 mod exposition;
 mod faults;
+mod isolate;
 mod jobs;
 mod kernel;
 mod misbehaviour;

@@ -72,6 +72,8 @@ impl State {
                     self.depart(task, Departure::Left, sink);
                 }
             }
+            #[cfg(feature = "additions")]
+            Input::Add { .. } => unreachable!("the engine asks its policy about it"),
             Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. } => {
                 unreachable!("the engine asks its policy about these")
             }

@@ -208,6 +208,11 @@ impl Engine {
                     self.policy.table(to, &mut Context { state, sink });
                     continue;
                 }
+                #[cfg(feature = "additions")]
+                Input::Add { task, domain } => {
+                    self.add(task, domain, sink);
+                    continue;
+                }
                 Input::Call { task, call } => {
                     self.call(task, call, sink);
                     continue;
@@ -261,6 +266,10 @@ impl Engine {
         state.recording = sink.wants_records();
         // Nobody decides by a setting, or by other terms, any more.
         let passed = |i: &&Input| {
+            #[cfg(feature = "additions")]
+            if let Input::Add { .. } = i {
+                return true;
+            }
             matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. })
         };
         for input in inputs.iter().filter(|i| !passed(i)) {

@@ -88,6 +88,39 @@ impl Engine {
         self.prepare_set(TaskSet::with(&self.state.system, self.state.room, task, domain)?)
     }
 
+    /// As [`Engine::prepare_task`], for the task that the system describes at this free number ([`System::removed`], [`Engine::describe`]).
+    ///
+    /// # Errors
+    /// When the number is not free, or as [`Engine::prepare_task`].
+    #[cfg(feature = "additions")]
+    pub fn prepare_described(&self, task: TaskId, domain: Option<u16>) -> Result<Prepared, Invalid> {
+        let system = &self.state.system;
+        let described = system.tasks.get(task.index()).cloned().ok_or(Invalid::Removed)?;
+        self.prepare_set(TaskSet::with_task(system, self.state.room, Some(task), described, domain)?)
+    }
+
+    /// Describes the task that [`Input::Add`](crate::engine::Input::Add) may add at a free number ([`System::removed`]). This allocates.
+    ///
+    /// # Errors
+    /// When the number is not free.
+    #[cfg(feature = "additions")]
+    pub fn describe(&mut self, task: TaskId, described: Task) -> Result<(), Invalid> {
+        if !self.state.system.is_removed(task) {
+            return Err(Invalid::Removed);
+        }
+        self.state.system.tasks[task.index()] = described;
+        Ok(())
+    }
+
+    /// A task that the system describes at a free number is added, if the system can take it.
+    #[cfg(feature = "additions")]
+    pub(super) fn add<S: Sink>(&mut self, task: TaskId, domain: Option<u16>, sink: &mut S) {
+        // A task that the policy cannot take changes nothing: the sender of the input checks it.
+        if let Ok(prepared) = self.prepare_described(task, domain) {
+            drop(self.install_and_tell(prepared, None, sink));
+        }
+    }
+
     /// Prepares the system without this task. Its number becomes free; the totals keep its counts.
     ///
     /// # Errors

@@ -63,17 +63,33 @@ impl Engine {
 impl TaskSet {
     /// That of a system with another task. O(size of the system).
     pub(super) fn with(system: &System, room: usize, task: Task, domain: Option<u16>) -> Result<TaskSet, Invalid> {
+        let first = system.removed.first().copied();
+        TaskSet::with_task(system, room, first, task, domain)
+    }
+
+    /// As [`TaskSet::with`]. The task receives the free number `id`, or the next one behind all tasks.
+    pub(super) fn with_task(
+        system: &System,
+        room: usize,
+        id: Option<TaskId>,
+        task: Task,
+        domain: Option<u16>,
+    ) -> Result<TaskSet, Invalid> {
         if !system.windows.is_empty() || task.arrival == Arrival::Activated {
             return Err(Invalid::Unsuitable("a process of a window table is added with another table"));
         }
         let mut system = system.clone();
-        let id = if system.removed.is_empty() {
-            system.tasks.push(task);
-            TaskId(system.tasks.len() as u32 - 1)
-        } else {
-            let id = system.removed.remove(0);
-            system.tasks[id.index()] = task;
-            id
+        let id = match id {
+            None => {
+                system.tasks.push(task);
+                TaskId(system.tasks.len() as u32 - 1)
+            }
+            Some(id) => {
+                let place = system.removed.binary_search(&id).map_err(|_| Invalid::Removed)?;
+                system.removed.remove(place);
+                system.tasks[id.index()] = task;
+                id
+            }
         };
         if system.tasks.len() > room {
             return Err(Invalid::NoRoom(room));

@@ -543,7 +543,7 @@ impl Policy for Windows {
     fn idle_until(&self, cpu: Place, cx: &Context<'_>) -> Option<Time> {
         let lends = |slice: &&crate::policy::TableSlice| slice.lent.contains(&cpu);
         let count = self.table.windows.len();
-        // What of the present window may still run here?
+        // The partitions of the present window that may still run here.
         let present = self.table.windows[self.current].slices.iter().position(|slice| slice.lent.contains(&cpu));
         if let Some(index) = present {
             let slice = &self.table.windows[self.current].slices[index];

@@ -35,7 +35,7 @@ pub(crate) struct Table {
     pub(crate) sides: Vec<Side>,
 }
 
-/// What the power policy knows of a slice of the present window.
+/// The state of a slice of the present window, as the power policy knows it.
 #[cfg(feature = "power")]
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Side {

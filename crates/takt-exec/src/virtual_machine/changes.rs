@@ -6,15 +6,17 @@ use super::drive::{self, Commands, Ran};
 use super::tests::{Records, engine, load, plan};
 use super::{Faults, Machine};
 use crate::control::{Answer, Command, Control, Done, NewTerms, Refusal, Target};
+use crate::plan::{NewTask, Process, Reaction, reserve};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, PolicySpec, Program, Scope, System, Window};
+use takt_core::model::{Arrival, OnAbort, PolicySpec, Program, Scope, System, Task, TaskId, Window};
 use takt_core::record::{Record, RecordKind};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
 use takt_workload::Source;
 
 /// Numbers from a seed.
@@ -73,6 +75,9 @@ fn drawn(draw: &mut Draw) -> String {
     }
 }
 
+/// Places for further tasks.
+const PLACES: usize = 2;
+
 fn spec(name: &str) -> PolicySpec {
     takt_workload::registry().spec(name).expect("it is in the registry")
 }
@@ -98,9 +103,48 @@ fn alter_table(draw: &mut Draw, target: &mut System) {
     }
 }
 
+/// A task that the workload does not have, with a name that a task may have already.
+fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
+    let name = draw.of(&["new", "newer", "newest", "a"]).to_owned();
+    let period = Span::from_ms(5 + draw.up_to(20) as i64);
+    let offset = draw.of(&[Span::ZERO, Span::from_ms(3)]);
+    let (arrival, after) = match draw.up_to(3) {
+        0 => {
+            let after = draw.of(&[Some(0), None]).map(|index: usize| names[index].clone());
+            (Arrival::Event { distance: Span::ZERO, queue: 1, after: None }, after)
+        }
+        _ => (Arrival::Periodic { offset, period }, None),
+    };
+    let task = Task {
+        arrival,
+        deadline: Some(period),
+        runtime: Some(Span::from_us(200 + draw.up_to(2500) as i64)),
+        utility: Some(Utility::Step(1 + draw.up_to(5))),
+        on_abort: OnAbort::Finish,
+        ..Task::default()
+    };
+    let domain = match (domains, draw.up_to(8)) {
+        ([], 0) | (_, 1) => Some("nowhere".to_owned()),
+        ([], _) => None,
+        (_, 0) => None,
+        (domains, n) => Some(domains[n as usize % domains.len()].clone()),
+    };
+    let reaction = || Some(Reaction::Stop);
+    let process = Process {
+        name,
+        init: draw.up_to(2) == 0,
+        on_miss: reaction().filter(|_| draw.up_to(1) == 0),
+        on_overrun: reaction().filter(|_| draw.up_to(1) == 0),
+        is_reserved: false,
+        ..Process::reserved()
+    };
+    NewTask { task, after, domain, process, file: String::new(), text: String::new() }
+}
+
 fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String]) -> Command {
     let task = match draw.up_to(12) {
         0 => "unknown".to_owned(),
+        1 => "new".to_owned(),
         _ => names[draw.up_to(names.len() as u64 - 1) as usize].clone(),
     };
     let span = |draw: &mut Draw| (draw.up_to(1) == 0).then(|| Span::from_us(500 + draw.up_to(30_000) as i64));
@@ -123,7 +167,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
         "sporadic-server",
         "windows",
     ];
-    let kind = if !system.windows.is_empty() && draw.up_to(1) == 0 { 8 } else { draw.up_to(8) };
+    let kind = if !system.windows.is_empty() && draw.up_to(1) == 0 { 9 } else { draw.up_to(9) };
     match kind {
         0..=2 => {
             let mut terms = NewTerms { period: span(draw), deadline: span(draw), ..NewTerms::default() };
@@ -144,6 +188,7 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
         5 => Command::Remove { task, end: (draw.up_to(4) == 0).then_some(Span::from_ms(20)) },
         6 => Command::Add(task),
         7 => Command::Trigger(task),
+        8 => Command::New(Box::new(new_task(draw, names, domains))),
         _ => {
             let mut target = system.clone();
             for task in &mut target.tasks {
@@ -178,6 +223,7 @@ fn offered(system: &System) -> Vec<PolicySpec> {
 struct Case {
     text: String,
     system: System,
+    names: Vec<String>,
     programs: Vec<Program>,
     ran: Ran,
     answers: Vec<Answer>,
@@ -207,7 +253,12 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
 /// Runs a workload with commands, in this order, on a machine with the faults of a seed or without.
 fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Option<u64>) -> Option<Case> {
     let workload = load(Source { name: "changes.yaml".into(), text: text.clone() });
-    let (system, plan, programs) = plan(&workload, length);
+    let (mut system, plan, programs) = plan(&workload, length);
+    let mut plan = (*plan).clone();
+    // A file with a window table has no places for further tasks.
+    let places = if system.windows.is_empty() { PLACES } else { 0 };
+    reserve(&mut system, &mut plan.processes, places);
+    let plan = Arc::new(plan);
     let [mut first, mut mirror] = [(); 2].map(|()| engine(system.clone()));
     first.add_alternatives(offered(&system));
     mirror.add_alternatives(offered(&system));
@@ -218,7 +269,9 @@ fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Op
     let mut machine = Machine::new(plan.clone(), faults);
     let ran = drive::run_controlled(first, &plan, &programs, &mut machine, Some(orders)).ok()?;
     let (commands, answers) = std::mem::take(&mut *answers.lock().expect("no test has failed"));
-    Some(Case { text, system, programs, ran, answers, commands, length })
+    let own = plan.processes.iter().filter(|process| !process.is_reserved);
+    let names = own.map(|process| process.name.clone()).collect();
+    Some(Case { text, system, names, programs, ran, answers, commands, length })
 }
 
 /// Whether the input comes from a command: these runs have no other source of such inputs.
@@ -233,15 +286,22 @@ fn is_change(input: &Input) -> bool {
             | Input::Release { .. }
             | Input::Switch { .. }
             | Input::Table { .. }
+            | Input::Add { .. }
     )
 }
 
 /// An engine that knows the policies and the window tables of the run.
-fn knowing(system: System, ran: &Ran) -> Engine {
+fn knowing(system: System, names: &[String], ran: &Ran) -> Engine {
     let mut engine = engine(system.clone());
     engine.add_alternatives(offered(&system));
     for table in &ran.tables {
         engine.add_table(table.clone()).expect("the run has it");
+    }
+    let mut names = names.to_vec();
+    for (new, index) in ran.added.iter().zip(names.len() as u32..) {
+        let described = new.described(&names).expect("the run has the task that it follows");
+        engine.describe(TaskId(index), described).expect("a free number");
+        names.push(new.process.name.clone());
     }
     engine
 }
@@ -266,12 +326,12 @@ fn same(ran: &[Record], other: &[Record], again: impl Fn() -> String) {
 #[test]
 fn a_changed_run_is_the_simulation_with_the_same_changes() {
     let (mut made, mut refused, mut kinds, mut switched) = (0, 0, BTreeSet::new(), 0);
-    let (mut tables, mut taken) = (0, 0);
+    let (mut tables, mut taken, mut added) = (0, 0, 0);
     for seed in seeds(1000) {
         let again = again(seed, "a_changed_run");
         let case = std::panic::catch_unwind(|| run(seed, false)).unwrap_or_else(|_| panic!("{again}"));
         let case = case.expect("a machine without faults");
-        let Case { text, system, programs, ran, answers, commands, length } = case;
+        let Case { text, system, names, programs, ran, answers, commands, length } = case;
         assert_eq!(answers.len(), commands, "each command is answered once; {again}\n{text}");
         let mut instants = BTreeSet::new();
         for answer in &answers {
@@ -287,6 +347,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
                         Refusal::Unknown { .. } => "unknown",
                         Refusal::Impossible { .. } => "impossible",
                         Refusal::NotAdmitted(_) => "not admitted",
+                        Refusal::NotStarted(_) => "not started",
                         Refusal::Busy(_) => "busy",
                         Refusal::Over(_) => "over",
                     });
@@ -300,17 +361,18 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         tables += changes.iter().filter(|(_, input)| matches!(input, Input::Table { .. })).count();
         taken += ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. })).count();
         each_window_once(&ran, &system, || format!("{again}\n{text}"));
+        added += ran.added.len();
         switched += changes.iter().filter(|(_, input)| matches!(input, Input::Switch { .. })).count();
         // A replay of the recorded steps.
         let mut replayed = Records::default();
-        let mut other = knowing(system.clone(), &ran);
+        let mut other = knowing(system.clone(), &names, &ran);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
         takt_sim::replay(&mut other, &steps.collect::<Vec<_>>(), &mut replayed);
         same(&ran.records, &replayed.0, || format!("the replay; {again}\n{text}\n{changes:#?}"));
         // A simulation of the workload with these changes.
         let mut simulated = system.clone();
         simulated.tasks.iter_mut().zip(&programs).for_each(|(task, program)| task.program = program.clone());
-        let mut other = knowing(simulated, &ran);
+        let mut other = knowing(simulated, &names, &ran);
         let mut records = Records::default();
         let scenario = Scenario { changes: changes.clone(), ..Scenario::default() };
         takt_sim::simulate(&mut other, &scenario, length, &mut records, |_| {});
@@ -323,10 +385,11 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         same(&ran.records, &records.0, || format!("the simulation; {again}\n{text}\n{changes:#?}"));
     }
     println!(
-        "{made} changes, of which {switched} policies and {tables} window tables ({taken} taken over), {refused} refused: {kinds:?}"
+        "{made} changes, of which {switched} policies, {tables} window tables ({taken} taken over) and {added} tasks, {refused} refused: {kinds:?}"
     );
     let all = seeds(1000).count() > 1;
     assert!(!all || made > 1000 && switched > 150 && refused > 500 && kinds.len() >= 3, "{made} {switched} {refused}");
+    assert!(!all || added > 100, "{added} tasks added");
     assert!(!all || tables > 150 && taken > 140 && taken <= tables, "{tables} {taken}");
 }
 
@@ -398,11 +461,11 @@ fn a_changed_run_with_faults_replays() {
     for seed in seeds(500) {
         let again = again(seed, "a_changed_run_with_faults");
         let case = std::panic::catch_unwind(|| run(seed, true)).unwrap_or_else(|_| panic!("{again}"));
-        let Some(Case { text, system, ran, answers, commands, .. }) = case else { continue };
+        let Some(Case { text, system, names, ran, answers, commands, .. }) = case else { continue };
         assert_eq!(answers.len(), commands, "each command is answered once; {again}\n{text}");
         made += answers.iter().filter(|answer| matches!(answer, Ok(Done::Changed(_) | Done::Table { .. }))).count();
         let mut replayed = Records::default();
-        let mut other = knowing(system.clone(), &ran);
+        let mut other = knowing(system.clone(), &names, &ran);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
         takt_sim::replay(&mut other, &steps.collect::<Vec<_>>(), &mut replayed);
         same(&ran.records, &replayed.0, || format!("the replay; {again}\n{text}"));

@@ -4,11 +4,11 @@ use super::{Doing, Faults, Machine, World};
 use crate::actuator::Actuator;
 use crate::causes::Found;
 use crate::change::Change;
-use crate::control::{self, Answer, Command, Control, Handle, Issuer, Order};
+use crate::control::{self, Answer, Command, Control, Handle, Order};
 use crate::life::Waits;
 use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
-use crate::plan::{Dispatch, Observer, Plan};
+use crate::plan::{Dispatch, Issuer, NewTask, Observer, Plan};
 use crate::report::Error;
 use crate::resumes::Resumes;
 use crate::scheduler::{Heard, Item, Links, Outcome, Scheduler, Setup, Waiting};
@@ -33,6 +33,8 @@ pub(crate) struct Ran {
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
     /// The window tables that may take over.
     pub(crate) tables: Vec<WindowTable>,
+    /// The tasks that were added.
+    pub(crate) added: Vec<NewTask>,
     /// The jobs that a reaction would follow.
     pub(crate) found: Vec<Found>,
     /// The job by which the run is to end, if its report found no room.
@@ -52,9 +54,14 @@ struct Notes {
     records: Vec<Record>,
     steps: Vec<(Time, Vec<Input>)>,
     tables: Vec<WindowTable>,
+    added: Vec<NewTask>,
 }
 
 impl Observer for Notes {
+    fn added(&mut self, _: Time, new: &NewTask, _: Option<i32>) -> io::Result<()> {
+        self.added.push(new.clone());
+        Ok(())
+    }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
         self.tables.push(table.clone());
         Ok(())
@@ -104,7 +111,9 @@ pub(crate) fn run_controlled(
     machine: &mut Machine,
     commands: Option<Commands>,
 ) -> Result<Ran, Error> {
-    machine.world().programs = programs.to_vec();
+    let mut programs = programs.to_vec();
+    programs.resize(plan.processes.len(), Program::AS_DECLARED);
+    machine.world().programs = programs;
     let result = drive(engine, plan, machine, commands);
     assert!(machine.world().is_empty(), "something is left on the machine");
     result
@@ -200,8 +209,8 @@ fn drive(
     let World { refusals, paused, escapes, .. } = *machine.world();
     let escapes = [escapes, lives.tasks.iter().map(|task| task.strayed).sum()];
     drop(lives);
-    let Notes { records, steps, tables } = notes;
-    Ok(Ran { records, steps, tables, found, ends_by, outcome, refusals, escapes, paused, replaced, ended })
+    let Notes { records, steps, tables, added } = notes;
+    Ok(Ran { records, steps, tables, added, found, ends_by, outcome, refusals, escapes, paused, replaced, ended })
 }
 
 /// The commands that have not been sent.
@@ -284,7 +293,10 @@ impl Turns<'_, '_> {
             self.lives.outgoing.extend(message);
         }
         let elapsed = (now - self.start).or_zero();
-        self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
+        for _ in 0..2 {
+            self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
+            self.observer.admit(self.lives);
+        }
         for (task, grace) in self.observer.left() {
             self.lives.end(task, grace);
         }
@@ -406,7 +418,11 @@ impl Agreement {
         };
         let escaped = |task: TaskId| world.processes.values().any(|process| process.task == task && process.escaped);
         for (slot, task) in scheduler.slots().iter().zip((0..).map(TaskId)) {
-            let absent = matches!(slot.program, At::Absent { .. });
+            // A free number has no process, or one that its task is to be added to.
+            let absent = matches!(slot.program, At::Absent { .. }) && !slot.is_reserved;
+            if slot.is_reserved && matches!(slot.program, At::Absent { .. }) {
+                continue;
+            }
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);

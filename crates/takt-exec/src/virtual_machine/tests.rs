@@ -58,6 +58,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
         kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
+        is_reserved: false,
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
     let duration = workload.settings.duration.unwrap_or(limit).min(limit);

@@ -275,6 +275,7 @@ const CLIENTS: &str = "edf with pages of programs";
 /// and their abortion, processes that end, and one process per job.
 fn workloads(program: &str) -> [(&'static str, String); 9] {
     let load = |us: u64| format!("exec {program} __load {us}");
+    let unmodified = format!("exec {program} __unmodified 1000 sleep");
     [
         (
             "windows",
@@ -302,7 +303,7 @@ fn workloads(program: &str) -> [(&'static str, String); 9] {
                  - {{name: A, processes: [{{cmd: {0}, budget: 4ms}}, {{cmd: {0}, budget: 4ms}}]}}\n\
                  - {{name: B, client: none, processes: [{{cmd: {1}, budget: 20ms}}]}}\n",
                 load(1000),
-                format!("exec {program} __unmodified 1000 sleep")
+                unmodified
             ),
         ),
         (
@@ -401,6 +402,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         panic!("{}", faults.join("\n"))
     });
     let process = |task: &takt_workload::TaskInfo| Process {
+        is_reserved: false,
         name: task.name.clone(),
         cmd: task.cmd.clone().unwrap(),
         thread_of: None,

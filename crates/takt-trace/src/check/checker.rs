@@ -5,7 +5,7 @@ use super::round::Round;
 use crate::Trace;
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{BestEffortStart, PartitionId, ResourceId, System, TaskId};
+use takt_core::model::{BestEffortStart, PartitionId, ResourceId, System, TaskId, Window, WindowTable};
 use takt_core::record::{JobId, Outcome, Place, RecordKind};
 use takt_core::time::{Span, Time};
 
@@ -14,7 +14,7 @@ use takt_core::time::{Span, Time};
 pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Finding> {
     let mut checker = Checker::new(trace, tolerance);
     if let Some(system) = system {
-        let (n, known) = (trace.header.tasks.len(), system.tasks.len());
+        let (n, known) = (trace.header.tasks.iter().filter(|task| !task.added).count(), system.tasks.len());
         if n == known {
             checker.system = Some(system);
             checker.partition_of = partitions(system);
@@ -96,13 +96,19 @@ pub(super) struct Checker<'a> {
     /// The present window: index, absolute number, its instant.
     pub(super) window: Option<(u32, u64, Time)>,
     pub(super) lost: u64,
-    /// Another window table has taken over, which the trace does not describe.
-    pub(super) replaced: bool,
+    /// The window table that has taken over, if the trace describes it.
+    pub(super) table: Option<&'a WindowTable>,
+    /// A window table has taken over that the trace does not describe.
+    pub(super) unknown_table: bool,
+    /// The instant at which a window table has taken over, until its first window begins.
+    pub(super) border: Option<Time>,
     /// The tasks that ran when the window changed have not been checked against it yet.
     pub(super) unsettled: bool,
     /// Per partition: the window in which it last started a task, and that task's position.
     pub(super) fifo: Vec<(u64, usize)>,
     /// Who holds each resource, as far as the trace has told.
+    /// The partitions that the power policy has kept from starting in this window.
+    skipped: Vec<PartitionId>,
     pub(super) owners: HashMap<ResourceId, TaskId>,
     /// The request before closed a cycle, so that the next record must say so.
     pub(super) cycle: Option<(TaskId, ResourceId)>,
@@ -125,10 +131,13 @@ impl<'a> Checker<'a> {
             at: Time::ZERO,
             window: None,
             lost: 0,
-            replaced: false,
+            table: trace.header.table.and_then(|to| trace.header.tables.get(&to)),
+            unknown_table: trace.header.table.is_some_and(|to| !trace.header.tables.contains_key(&to)),
+            border: None,
             unsettled: false,
             fifo: Vec::new(),
             owners: HashMap::new(),
+            skipped: Vec::new(),
             cycle: None,
             round: None,
             findings: Vec::new(),
@@ -151,10 +160,7 @@ impl<'a> Checker<'a> {
         match what {
             RecordKind::Window { window, frame } => self.begin_window(window, frame),
             RecordKind::WindowsLost { count } => self.lost += count,
-            RecordKind::Table { .. } => {
-                self.settle_window();
-                (self.replaced, self.window, self.lost) = (true, None, 0);
-            }
+            RecordKind::Table { to } => self.take_table(to),
             RecordKind::Release { task, job, .. } => self.release(task, job),
             RecordKind::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
@@ -192,8 +198,8 @@ impl<'a> Checker<'a> {
             | RecordKind::Frequency { .. }
             | RecordKind::IdleLatency { .. }
             | RecordKind::Temperature { .. }
-            | RecordKind::StartSkipped { .. }
             | RecordKind::Exit { .. } => {}
+            RecordKind::StartSkipped { partition, .. } => self.skipped.push(partition),
             RecordKind::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
             RecordKind::LateSignal { task, job } => {
                 let behind = &mut self.tasks[task.index()].behind;
@@ -225,6 +231,11 @@ impl<'a> Checker<'a> {
     }
 
     fn start(&mut self, task: TaskId, job: JobId, place: Place, applied: Time) {
+        let header = &self.trace.header;
+        let own = header.tasks[task.index()].partition.as_ref();
+        if self.skipped.iter().any(|skipped| header.partitions.get(skipped.index()) == own && own.is_some()) {
+            self.find(task, "skipped-start", "it starts although its partition was skipped in this window".to_owned());
+        }
         if self.window.is_some_and(|(_, _, since)| self.at > since) {
             self.settle_window();
         }
@@ -289,20 +300,24 @@ impl<'a> Checker<'a> {
     fn start_in_system(&mut self, task: TaskId, job: JobId, set: CpuSet) {
         let Some(system) = self.system else { return };
         if system.windows.is_empty() {
-            if !set.is_subset(&system.cpus) || set.is_disjoint(&system.tasks[task.index()].affinity) {
+            let affinity = system.tasks.get(task.index()).map(|task| task.affinity);
+            if !set.is_subset(&system.cpus) || affinity.is_some_and(|affinity| set.is_disjoint(&affinity)) {
                 self.find(task, "affinity", format!("job {job} starts on {set}, where it may not run"));
             }
             return;
         }
-        if self.replaced {
+        if self.unknown_table {
             return;
         }
-        let (Some((window, number, _)), Some((partition, position))) = (self.window, self.partition_of[task.index()])
+        let (Some((window, number, _)), Some((partition, position))) =
+            (self.window, self.partition_of.get(task.index()).copied().flatten())
         else {
             self.find(task, "window", format!("job {job} starts outside of any window of its own"));
             return;
         };
-        let Some(sc) = role(system, window, partition, &set) else {
+        let windows = self.windows(system);
+        let be_start = self.table.map_or(system.be_start, |table| table.be_start);
+        let Some(sc) = role(windows, window, partition, &set) else {
             self.find(task, "window", format!("job {job} starts on {set} in window {window}, which is not its own"));
             return;
         };
@@ -320,11 +335,12 @@ impl<'a> Checker<'a> {
                 self.find(task, "fifo", format!("job {job} starts after {before}, which comes later in the partition"));
             }
         }
-        if !sc && system.be_start == BestEffortStart::AllDone {
+        if !sc && be_start == BestEffortStart::AllDone {
             let critical = |t: &usize| {
                 let place = self.tasks[*t].running.map(|(_, place, _)| self.cpus(place));
-                let own = self.partition_of[*t].map(|(p, _)| p);
-                *t != task.index() && own.zip(place).is_some_and(|(p, set)| role(system, window, p, &set) == Some(true))
+                let own = self.partition_of.get(*t).copied().flatten().map(|(p, _)| p);
+                *t != task.index()
+                    && own.zip(place).is_some_and(|(p, set)| role(windows, window, p, &set) == Some(true))
             };
             if let Some(other) = (0..self.tasks.len()).find(critical) {
                 let message = format!("best-effort job {job} starts while safety-critical {} runs", self.labels[other]);
@@ -456,15 +472,44 @@ impl<'a> Checker<'a> {
 
     fn lengths(&self) -> Vec<Span> {
         match self.system {
-            _ if self.replaced => Vec::new(),
+            _ if self.unknown_table => Vec::new(),
+            _ if let Some(table) = self.table => table.windows.iter().map(|w| w.length).collect(),
             Some(system) if !system.windows.is_empty() => system.windows.iter().map(|w| w.length).collect(),
             _ => self.trace.header.window_lengths.clone(),
         }
     }
 
+    /// Another window table takes over: at the end of a major frame, as far as windows have been seen.
+    fn take_table(&mut self, to: u16) {
+        self.settle_window();
+        let (lengths, at) = (self.lengths(), self.at);
+        if let (Some((window, _, since)), 0) = (self.window, self.lost)
+            && let Some(length) = lengths.get(window as usize)
+        {
+            let late = at - (since + *length);
+            if window as usize + 1 != lengths.len() || late.ns().abs() > self.tolerance.ns() {
+                let message = format!("window table {to} takes over in window {window}, {late} after the end of that");
+                self.findings.push(Finding { at, task: None, rule: "window-order", message });
+            }
+        }
+        self.table = self.trace.header.tables.get(&to);
+        self.unknown_table = self.table.is_none();
+        (self.window, self.lost, self.border) = (None, 0, Some(at));
+    }
+
+    /// The windows that hold.
+    fn windows<'s>(&self, system: &'s System) -> &'s [Window]
+    where
+        'a: 's,
+    {
+        self.table.map_or(&system.windows, |table| &table.windows)
+    }
+
     fn begin_window(&mut self, window: u32, frame: u64) {
+        self.skipped.clear();
         self.settle_window();
         let lengths = self.lengths();
+        let border = self.border.take();
         let (n, lost, at) = (lengths.len() as u64, std::mem::take(&mut self.lost), self.at);
         let tolerance = self.tolerance;
         let mut wrong = |message| {
@@ -478,6 +523,14 @@ impl<'a> Checker<'a> {
             return;
         }
         let number = frame * n + u64::from(window);
+        if let Some(border) = border.filter(|_| lost == 0)
+            && (window != 0 || (at - border).ns().abs() > tolerance.ns())
+        {
+            wrong(format!(
+                "window {window} of frame {frame} begins {} after its window table has taken over",
+                at - border
+            ));
+        }
         if let Some((_, before, since)) = self.window {
             let expected = before + 1 + lost;
             if number != expected {
@@ -502,7 +555,11 @@ impl<'a> Checker<'a> {
     fn belongs(&self, task: TaskId, place: Place) -> bool {
         let (Some(system), Some((window, _, _))) = (self.system, self.window) else { return true };
         let set = self.cpus(place);
-        self.partition_of[task.index()].is_some_and(|(p, _)| role(system, window, p, &set).is_some())
+        self.partition_of
+            .get(task.index())
+            .copied()
+            .flatten()
+            .is_some_and(|(p, _)| role(self.windows(system), window, p, &set).is_some())
     }
 
     /// After all records of a window's first instant: who still runs must belong there.
@@ -530,8 +587,8 @@ impl<'a> Checker<'a> {
 }
 
 /// Whether the partition may run on `set` in the window; `true` inside: as the safety-critical one.
-fn role(system: &System, window: u32, partition: PartitionId, set: &CpuSet) -> Option<bool> {
-    let slices = &system.windows.get(window as usize)?.slices;
+fn role(windows: &[Window], window: u32, partition: PartitionId, set: &CpuSet) -> Option<bool> {
+    let slices = &windows.get(window as usize)?.slices;
     let own = slices.iter().find(|s| [s.sc, s.be].contains(&Some(partition)) && set.is_subset(&s.cpus))?;
     Some(own.sc == Some(partition))
 }

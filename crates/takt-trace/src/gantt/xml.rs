@@ -1,4 +1,4 @@
-//! What all pictures share: the page, texts and coordinates.
+//! Shared parts of all pictures: the page, texts and coordinates.
 
 use crate::names;
 use std::fmt::Display;

@@ -233,18 +233,27 @@ pub(crate) fn samples() -> [(&'static str, Trace); 6] {
     [edf, windows, overload, ("rounds", rounds()), ("behind", behind()), ("nothing", nothing)]
 }
 
-pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
-    #[derive(Clone, Default)]
-    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-    impl std::io::Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
+/// An output that is read when its writer is done.
+#[derive(Clone, Default)]
+pub(crate) struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Shared {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap())
     }
+}
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
     let shared = Shared::default();
     let mut writer = takt_trace::writer(format, &trace.header, Box::new(shared.clone())).unwrap();
     let mut changes = trace.changes.iter().peekable();
@@ -259,7 +268,7 @@ pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
         Some(footer) => writer.finish(footer).unwrap(),
         None => drop(writer),
     }
-    std::mem::take(&mut *shared.0.lock().unwrap())
+    shared.bytes()
 }
 
 /// One step of a random schedule.
@@ -277,6 +286,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             pid,
             class: pid.filter(|pid| pid % 3 == 0).map(|_| "fifo=20".to_owned()),
             completion,
+            added: pid.is_some_and(|pid| pid % 5 == 0),
         });
     let tasks = proptest::collection::vec(label, 1..6);
     let steps = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..5_000_i64, 0..900_i64), 0..120);
@@ -305,6 +315,8 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             zones: vec!["cpu \"big\"".into()],
             partitions: vec!["a,b".into()],
             window_lengths: Vec::new(),
+            tables: Default::default(),
+            table: start_unix_ns.map(|unix| unix as u16),
             duration: None,
             start_unix_ns,
             start_monotonic_ns,

@@ -323,3 +323,85 @@ fn locks_handlers_and_rounds_keep_the_rules() {
         Ok(())
     });
 }
+
+/// Windows after the takeover of a table are judged by that table, if the trace has it.
+#[test]
+fn windows_of_a_table_that_has_taken_over_are_checked() {
+    use takt_core::model::WindowTable;
+    use takt_core::record::{Place, RecordKind};
+    let ms = Span::from_ms;
+    let window = |length, partition| Window {
+        length: ms(length),
+        slices: vec![Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(partition)), be: None }],
+    };
+    let task =
+        Task { arrival: Arrival::Activated, budget: Some(ms(3)), completion: Completion::None, ..Task::default() };
+    let partition = |task| Partition { tasks: vec![TaskId(task)], policy: None };
+    let spec = PolicySpec::from_name("windows").expect("it is in the registry");
+    let system = System {
+        tasks: vec![task; 2],
+        partitions: vec![partition(0), partition(1)],
+        windows: vec![window(10, 0), window(10, 1)],
+        ..System::new(CpuSet::single(0), spec)
+    };
+    let table = WindowTable {
+        windows: vec![window(4, 1), window(6, 0), window(5, 1)],
+        be_start: BestEffortStart::AllDone,
+        budgets: vec![(Some(ms(3)), Span::ZERO); 2],
+    };
+    let mut engine = Engine::new(system.clone()).expect("it is sound");
+    engine.add_table(table.clone()).expect("it fits");
+    let scenario = Scenario { changes: vec![(Time::ZERO + ms(7), Input::Table { to: 0 })], ..Scenario::default() };
+    let mut records: Vec<Record> = Vec::new();
+    takt_sim::simulate(&mut engine, &scenario, ms(80), &mut records, |_| ());
+    let label =
+        |name: &str| TaskLabel { name: name.into(), completion: Some(Completion::None), ..TaskLabel::default() };
+    let trace = Trace {
+        header: Header {
+            source: "sim".into(),
+            places: system.places(),
+            tasks: vec![label("a"), label("b")],
+            window_lengths: system.windows.iter().map(|window| window.length).collect(),
+            tables: [(0, table)].into(),
+            ..Header::default()
+        },
+        records: records.iter().map(|record| Stamped { record: *record, applied: record.at }).collect(),
+        footer: Some(Footer { end: Time::ZERO + ms(80), dropped: 0 }),
+        ..Trace::default()
+    };
+    let rules = |trace: &Trace| {
+        let findings = check(trace, Some(&system), Span::ZERO);
+        findings.into_iter().map(|finding| finding.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&trace), [""; 0]);
+    let after = |kind: &dyn Fn(&RecordKind) -> bool| {
+        let table = trace.records.iter().position(|r| matches!(r.record.kind, RecordKind::Table { .. }));
+        let table = table.expect("it has taken over");
+        table + trace.records[table..].iter().position(|r| kind(&r.record.kind)).expect("it is there")
+    };
+    // A window at another instant, a job in a window of another partition, and a takeover in the middle of a frame.
+    let mut late = trace.clone();
+    let second = after(&|kind| matches!(kind, RecordKind::Window { window: 1, .. }));
+    late.records[second].record.at += ms(1);
+    assert!(rules(&late).contains(&"window-order"), "{:?}", rules(&late));
+    let mut foreign = trace.clone();
+    let start = after(&|kind| matches!(kind, RecordKind::Start { task: TaskId(1), .. }));
+    let RecordKind::Start { job, .. } = foreign.records[start].record.kind else { unreachable!() };
+    foreign.records[start].record.kind = RecordKind::Start { task: TaskId(0), job, place: Place(0) };
+    assert!(rules(&foreign).contains(&"window"), "{:?}", rules(&foreign));
+    let mut early = trace.clone();
+    let border = after(&|kind| matches!(kind, RecordKind::Table { .. }));
+    early.records[border].record.at = Time::ZERO + ms(15);
+    assert!(rules(&early).contains(&"window-order"), "{:?}", rules(&early));
+    // Without the table nothing is judged.
+    late.header.tables.clear();
+    assert_eq!(rules(&late), [""; 0]);
+    // A later file of a series has the present table in its header.
+    let mut later = trace.clone();
+    let from = after(&|kind| matches!(kind, RecordKind::Window { window: 0, .. }));
+    later.records.drain(..from);
+    later.header.table = Some(0);
+    assert_eq!(rules(&later), [""; 0]);
+    later.header.table = None;
+    assert!(!rules(&later).is_empty(), "judged by the table of the file");
+}

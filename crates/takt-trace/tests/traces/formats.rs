@@ -192,3 +192,65 @@ fn formats_go_by_the_ending() {
         assert_eq!(Format::from_path(Path::new(path)), format, "{path}");
     }
 }
+
+/// A task that was added and a window table that has taken over are in the trace, with their records.
+#[test]
+fn added_tasks_and_window_tables_are_read_back() {
+    use takt_core::cpus::CpuSet;
+    use takt_core::model::{BestEffortStart, PartitionId, Slice, TaskId, Window, WindowTable};
+    use takt_core::record::{Place, Record, RecordKind};
+    use takt_core::time::{Span, Time};
+    let at = |ms: i64| Time::ZERO + Span::from_ms(ms);
+    let label = |name: &str| takt_trace::TaskLabel { name: name.into(), ..Default::default() };
+    let header = takt_trace::Header {
+        places: vec![CpuSet::single(0)],
+        tasks: vec![label("a")],
+        ..takt_trace::Header::default()
+    };
+    let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
+    let table = WindowTable {
+        windows: vec![Window { length: Span::from_ms(5), slices: vec![slice] }],
+        be_start: BestEffortStart::SliceDone,
+        budgets: vec![(Some(Span::from_ms(2)), Span::ZERO), (None, Span::ZERO)],
+    };
+    let added = takt_trace::TaskLabel {
+        partition: Some("band \"b\",1".into()),
+        pid: Some(77),
+        added: true,
+        ..label("b, \"new\"\n")
+    };
+    let record = |ms, kind| takt_trace::Stamped { record: Record { at: at(ms), kind }, applied: at(ms) };
+    let release = |task, ms| record(ms, RecordKind::Release { task: TaskId(task), job: 0, deadline: None });
+    let start = record(4, RecordKind::Start { task: TaskId(1), job: 0, place: Place(0) });
+    let records = [release(0, 1), record(3, RecordKind::Table { to: 3 }), release(1, 4), start];
+    for format in [Format::JsonLines, Format::Csv, Format::Perfetto] {
+        let out = crate::common::Shared::default();
+        let mut writer = takt_trace::writer(format, &header, Box::new(out.clone())).unwrap();
+        writer.record(&records[0]).unwrap();
+        writer.table(at(2), 3, &table).unwrap();
+        writer.record(&records[1]).unwrap();
+        writer.task(at(4), &added).unwrap();
+        records[2..].iter().for_each(|record| writer.record(record).unwrap());
+        writer.finish(&takt_trace::Footer { end: at(9), dropped: 0 }).unwrap();
+        let bytes = out.bytes();
+        if format == Format::Perfetto {
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(text.contains("b, \"new\""), "the track of the task has its name");
+            continue;
+        }
+        let trace = read_back(&bytes, format).unwrap();
+        assert_eq!(trace.header.tasks, [label("a"), added.clone()], "{format:?}");
+        assert_eq!(trace.header.tables, [(3, table.clone())].into());
+        assert_eq!(trace.records, records);
+        // A later file of the series begins with both.
+        let again = Trace { header: takt_trace::Header { table: Some(3), ..trace.header }, ..Trace::default() };
+        assert_eq!(read_back(&write(&again, format), format).unwrap(), again);
+        // A second task of the same name would be ambiguous.
+        let text = String::from_utf8(bytes).unwrap();
+        let line = text.lines().find(|line| line.contains("77")).unwrap();
+        if format == Format::JsonLines {
+            let twice = text.replace(line, &format!("{line}\n{line}"));
+            assert!(read_back(twice.as_bytes(), format).unwrap_err().to_string().contains("already"));
+        }
+    }
+}

@@ -259,6 +259,13 @@ fn each_fault_is_found() {
     lossy.footer = Some(Footer { end: ms(28), dropped: 3 });
     case("records are missing", lossy, None);
 
+    let mut s = Story::new("windows", "table", 1, &[("a", Some("A")), ("b", Some("B"))]);
+    s.push(1, RecordKind::StartSkipped { partition: PartitionId(1), window: 0 });
+    s.release(1, 0, 0, None).start(1, 0, 0, 0).done(2, 0, 0, 0, Completed, 1).release(3, 1, 0, None).start(3, 1, 0, 0);
+    let mut trace = s.end(5);
+    trace.header.partitions = vec!["A".into(), "B".into()];
+    case("a skipped partition starts", trace, None);
+
     let say = |(name, trace, system): &(&str, Trace, Option<System>)| {
         format!("{name}:\n    {}", found(trace, system.as_ref()).join("\n    "))
     };

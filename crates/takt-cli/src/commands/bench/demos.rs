@@ -19,8 +19,8 @@ use takt_workload::Code;
 
 /// Compare the schedules of DEmOS and of `takt demos` over the same configurations
 ///
-/// DEmOS has to be a debug build, whose schedule log has a line for each activation. Commands of configurations have to begin with `exec`: DEmOS
-/// moves a process into its groups while the process may already start another one, and then never ends.
+/// DEmOS has to be a debug build, whose schedule log has a line for each activation. Commands of configurations should begin with `exec`. Otherwise
+/// DEmOS can lose a process that a shell starts, and then does not end.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -153,7 +153,7 @@ fn cases(args: &Args, quick: bool) -> Result<Vec<Case>, Failure> {
     args.files.iter().map(read).collect()
 }
 
-/// What both programs are given.
+/// Adds the options and the environment that both programs have.
 fn given(mut command: Command, case: &Case, log: &Path) -> Command {
     command.args(["-t", &case.length, "-C", &case.text]);
     command.env("DEMOS_SCHEDULE_LOG", log).env("DEMOS_RAND_SEED", "2").env("SPDLOG_LEVEL", "error");

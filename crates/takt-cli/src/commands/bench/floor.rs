@@ -1,13 +1,12 @@
 //! The floor: how late this machine wakes a thread that does nothing else. `cyclictest` where it is installed.
 
 use super::figures::Figures;
-use crate::clock::sleep_until;
+use crate::commands::latency::measure::{Method, wake};
 use crate::failure::Failure;
 use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
-use takt_linux::timer::now;
 use takt_workload::Code;
 
 /// Who measures the floor.
@@ -82,17 +81,11 @@ fn histogram(text: &str) -> Option<Figures> {
 
 fn built_in(cpu: usize, interval: Span, count: usize) -> Result<Figures, Failure> {
     let thread = std::thread::spawn(move || -> std::io::Result<Vec<i64>> {
-        let mut late = vec![0; count];
         rt::set_affinity(0, &CpuSet::single(cpu))?;
         rt::set_class(0, Class::Fifo(80))?;
-        let mut at = now() + interval;
-        for value in &mut late {
-            sleep_until(at);
-            *value = (now() - at).ns();
-            at += interval;
-        }
+        let late = wake(Method::Nanosleep, interval, count);
         rt::set_class(0, Class::Other)?;
-        Ok(late)
+        late
     });
     let late = thread.join().map_err(|_| Failure::status(101, Code::InternalFault, "the timer loop failed"))?;
     Ok(Figures::of(late?))

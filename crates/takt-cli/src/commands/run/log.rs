@@ -61,6 +61,12 @@ impl Log {
         Log { labels, per_job, start_unix_ns: 0, limits: [Limit::default(); KINDS.len()], lines, written }
     }
 
+    /// A task is added.
+    pub(super) fn add(&mut self, label: &str, per_job: bool) {
+        self.labels.push(label.to_owned());
+        self.per_job.push(per_job);
+    }
+
     /// Time zero in nanoseconds since 1970.
     pub(super) fn begin(&mut self, start_unix_ns: u64) {
         self.start_unix_ns = start_unix_ns;

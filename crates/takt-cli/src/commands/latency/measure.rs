@@ -1,0 +1,186 @@
+//! The measured task: it wakes in each period, and records how late.
+
+use crate::clock::sleep_until;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, Read, Write};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use takt_core::time::Span;
+use takt_linux::timer::{SignalTimer, Timer, now};
+
+/// How the task waits for its next period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Method {
+    /// clock_nanosleep to an absolute instant, as cyclictest does
+    Nanosleep,
+    /// A POSIX timer that sends a signal
+    Timer,
+    /// A timer descriptor
+    Timerfd,
+}
+
+/// The way to a second process and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Echo {
+    /// Over two pipes
+    Pipe,
+    /// Over UDP on the loopback device
+    Udp,
+}
+
+/// The lateness of so many wake-ups, in nanoseconds. An instant that is missed altogether counts with its whole delay.
+pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec<i64>> {
+    let mut late = vec![0; count];
+    let mut at = now() + period;
+    match method {
+        Method::Nanosleep => {
+            for value in &mut late {
+                sleep_until(at);
+                *value = (now() - at).ns();
+                at += period;
+            }
+        }
+        Method::Timerfd => {
+            let timer = Timer::new()?;
+            for value in &mut late {
+                timer.arm(at)?;
+                while poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).is_err() {}
+                *value = (now() - at).ns();
+                at += period;
+            }
+        }
+        Method::Timer => {
+            let timer = SignalTimer::start(at, period)?;
+            let mut next = 0;
+            while next < count {
+                let (expired, woken) = (timer.wait()?, now());
+                for _ in 0..expired {
+                    if let Some(value) = late.get_mut(next) {
+                        *value = (woken - at).ns();
+                    }
+                    next += 1;
+                    at += period;
+                }
+            }
+        }
+    }
+    Ok(late)
+}
+
+/// As [`wake`], to the answer of a second process: each wake-up sends a message, and the answer is observed by this process's clock.
+pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<Vec<i64>> {
+    let mut peer = Peer::start(echo)?;
+    let mut late = vec![0; count];
+    let mut at = now() + period;
+    for value in &mut late {
+        sleep_until(at);
+        peer.round_trip()?;
+        *value = (now() - at).ns();
+        at += period;
+    }
+    Ok(late)
+}
+
+/// The second process, which ends with its input.
+struct Peer {
+    child: Child,
+    socket: Option<UdpSocket>,
+}
+
+impl Peer {
+    fn start(echo: Echo) -> io::Result<Peer> {
+        let name = if echo == Echo::Pipe { "pipe" } else { "udp" };
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["__latency", "echo", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut peer = Peer { child: command.spawn()?, socket: None };
+        if echo == Echo::Udp {
+            let mut port = [0; 2];
+            peer.child.stdout.as_mut().expect("it is piped").read_exact(&mut port)?;
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            socket.connect(("127.0.0.1", u16::from_le_bytes(port)))?;
+            // A datagram of the loopback device is lost only where memory lacks.
+            socket.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+            peer.socket = Some(socket);
+        }
+        Ok(peer)
+    }
+    fn round_trip(&mut self) -> io::Result<()> {
+        let mut byte = [1];
+        if let Some(socket) = &self.socket {
+            socket.send(&byte)?;
+            return socket.recv(&mut byte).map(drop);
+        }
+        let Child { stdin, stdout, .. } = &mut self.child;
+        stdin.as_mut().expect("it is piped").write_all(&byte)?;
+        stdout.as_mut().expect("it is piped").read_exact(&mut byte)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of the second process.
+pub(crate) fn answer(echo: Echo) -> io::Result<()> {
+    let mut byte = [0];
+    match echo {
+        Echo::Pipe => {
+            let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+            while input.read(&mut byte)? == 1 {
+                output.write_all(&byte)?;
+                output.flush()?;
+            }
+            Ok(())
+        }
+        Echo::Udp => {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            let mut output = io::stdout().lock();
+            output.write_all(&socket.local_addr()?.port().to_le_bytes())?;
+            output.flush()?;
+            // Its parent ends it; its end is that of the parent, too.
+            loop {
+                let (_, from) = socket.recv_from(&mut byte)?;
+                socket.send_to(&byte, from)?;
+            }
+        }
+    }
+}
+
+/// Pauses of a loop that reads the clock, from `least` on: time that nothing but the kernel, its host and threads of a higher class can take.
+pub(crate) fn gaps(length: Span, least: Span) -> Vec<i64> {
+    let end = now() + length;
+    let (mut gaps, mut before) = (Vec::new(), now());
+    while before < end {
+        let at = now();
+        if at - before >= least {
+            gaps.push((at - before).ns());
+        }
+        before = at;
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_method_wakes_early_or_loses_a_period() {
+        // Alone in its thread, because the signal of the timer goes to any thread that does not block it.
+        for method in [Method::Nanosleep, Method::Timerfd] {
+            let late = wake(method, Span::from_us(500), 20).unwrap();
+            assert!(late.len() == 20 && late.iter().all(|ns| *ns > 0), "{method:?}: {late:?}");
+        }
+    }
+
+    #[test]
+    fn gaps_are_at_least_as_long_as_asked_for() {
+        let all = gaps(Span::from_ms(5), Span::from_ns(1));
+        assert!(!all.is_empty() && all.iter().all(|gap| *gap >= 1));
+        assert!(gaps(Span::from_ms(2), Span::from_secs(3600)).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Results for people and for programs.
+
+use super::sweep::MIN_ROUNDS;
+use crate::report::{Cell, aligned};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use takt_core::time::Span;
+use takt_latency::{Difference, Figures, QUANTILES, Results};
+
+/// A time of a table, in microseconds with a decimal.
+fn us(ns: f64) -> Cell {
+    format!("{:.1}", ns / 1e3).into()
+}
+
+pub(super) fn results(results: &Results, seed: u64, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit, seed)));
+    if json {
+        let of = |(scenario, f): (&takt_latency::Scenario, Figures)| {
+            let quantiles = f
+                .quantiles
+                .iter()
+                .zip(QUANTILES)
+                .map(|(q, (_, name))| (name.to_owned(), json!({"value": q.value, "low": q.low, "high": q.high})));
+            json!({"scenario": scenario.name, "count": f.count, "min_ns": f.min, "mean_ns": f.mean, "variance_ns2": f.variance,
+                "quantiles_ns": quantiles.collect::<serde_json::Map<String, Value>>(), "over_limit": f.over,
+                "stolen_ns": f.stolen})
+        };
+        let skipped =
+            results.scenarios.iter().filter_map(|s| Some(json!({"scenario": s.name, "reason": s.skipped.as_ref()?})));
+        let object = json!({"machine": results.machine, "task": results.task, "stress": results.stress, "limit_ns": results.limit,
+            "scenarios": figures.map(of).collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": results.notes});
+        return writeln!(out, "{object}");
+    }
+    writeln!(out, "{}\ntask: {}\nstress: {}\n", results.machine, results.task, results.stress)?;
+    let over = format!("over {}", Span::from_ns(results.limit));
+    let head = [
+        "scenario",
+        "samples",
+        "min",
+        "mean",
+        "sd",
+        "p50",
+        "p50 (95 %)",
+        "p99",
+        "p99 (95 %)",
+        "p99.9",
+        "max",
+        &over,
+        "stolen",
+    ];
+    let mut rows = vec![head.map(Cell::from).to_vec()];
+    for (scenario, f) in figures {
+        let q = |index: usize| f.quantiles[index];
+        let few = scenario.rounds.len() < MIN_ROUNDS;
+        let ends = |index: usize| {
+            Cell::from(if few {
+                "-".into()
+            } else {
+                format!("{:.1} to {:.1}", q(index).low as f64 / 1e3, q(index).high as f64 / 1e3)
+            })
+        };
+        let value = |index| us(q(index).value as f64);
+        rows.push(vec![
+            scenario.name.as_str().into(),
+            f.count.to_string().into(),
+            us(f.min as f64),
+            us(f.mean),
+            us(f.variance.sqrt()),
+            value(0),
+            ends(0),
+            value(1),
+            ends(1),
+            value(2),
+            value(3),
+            f.over.to_string().into(),
+            Cell::Measured(Span::from_ns(f.stolen)),
+        ]);
+    }
+    aligned(&mut out, &rows, |column| column == 0)?;
+    writeln!(out, "lateness in microseconds; sd: standard deviation; 95 %: confidence intervals by rounds")?;
+    for scenario in &results.scenarios {
+        if let Some(why) = &scenario.skipped {
+            writeln!(out, "not measured: {}: {why}", scenario.name)?;
+        }
+    }
+    for note in &results.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    Ok(())
+}
+
+pub(super) fn differences(first: &Results, second: &Results, all: &[Difference], json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        let of = |d: &Difference| {
+            json!({"scenario": d.scenario, "quantile": d.quantile, "first_ns": d.first, "second_ns": d.second, "low_ns": d.low,
+                "high_ns": d.high, "differs": d.differs})
+        };
+        return writeln!(out, "{}", json!({"differences": all.iter().map(of).collect::<Vec<_>>()}));
+    }
+    writeln!(out, "first:  {}; {}\nsecond: {}; {}\n", first.machine, first.task, second.machine, second.task)?;
+    let head = ["scenario", "quantile", "first", "second", "second - first (95 %)", "verdict"];
+    let mut rows = vec![head.map(Cell::from).to_vec()];
+    for d in all {
+        let verdict = match (d.differs, d.low > 0) {
+            (false, _) => "within noise",
+            (true, true) => "later",
+            (true, false) => "earlier",
+        };
+        rows.push(vec![
+            d.scenario.as_str().into(),
+            d.quantile.into(),
+            us(d.first as f64),
+            us(d.second as f64),
+            format!("{:.1} to {:.1}", d.low as f64 / 1e3, d.high as f64 / 1e3).into(),
+            verdict.into(),
+        ]);
+    }
+    aligned(&mut out, &rows, |column| column == 0 || column == 5)?;
+    writeln!(out, "lateness in microseconds; each interval is of one figure: of twenty, one may differ by chance")
+}

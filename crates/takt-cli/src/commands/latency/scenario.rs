@@ -1,0 +1,95 @@
+//! The scenarios: which load, which class, and which CPUs.
+
+use std::fmt;
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::Half;
+use takt_linux::isolate::Step;
+use takt_linux::rt::Class;
+
+/// Where the measured task runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// On its CPU, with everything else.
+    Shared,
+    /// In a CPU set of its own, and nothing is moved away from its CPU.
+    Set,
+    /// In a group with half of its CPU, beside the group of the load.
+    Half(Half),
+    /// In an exclusive CPU set, from which everything movable is moved away.
+    Isolated,
+}
+
+/// A scenario by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) stress: bool,
+    class: Kind,
+    pub(super) place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Other,
+    Nice,
+    Fifo,
+    Deadline,
+}
+
+const fn scenario(name: &'static str, stress: bool, class: Kind, place: Place, meaning: &'static str) -> Scenario {
+    Scenario { name, meaning, stress, class, place }
+}
+
+const WEIGHT: Place = Place::Half(Half::Weight);
+const QUOTA: Place = Place::Half(Half::Quota(Span::from_ms(10)));
+
+pub(super) const ALL: [Scenario; 12] = [
+    scenario("idle", false, Kind::Other, Place::Shared, "no load, ordinary class"),
+    scenario("idle-fifo", false, Kind::Fifo, Place::Shared, "no load, SCHED_FIFO: the floor of this machine"),
+    scenario("stressed", true, Kind::Other, Place::Shared, "load, ordinary class"),
+    scenario("nice", true, Kind::Nice, Place::Shared, "load, ordinary class with nice -20"),
+    scenario("fifo", true, Kind::Fifo, Place::Shared, "load, SCHED_FIFO"),
+    scenario("deadline", true, Kind::Deadline, Place::Shared, "load, SCHED_DEADLINE with half of the period"),
+    scenario("weight", true, Kind::Other, WEIGHT, "load with an equal weight on the same CPU, ordinary class"),
+    scenario("quota", true, Kind::Other, QUOTA, "load with a quota of 5 ms in 10 ms on the same CPU, ordinary class"),
+    scenario("set", true, Kind::Other, Place::Set, "load, ordinary class, own CPU set, nothing moved away"),
+    scenario("set-fifo", true, Kind::Fifo, Place::Set, "load, SCHED_FIFO, own CPU set, nothing moved away"),
+    scenario("isolated", true, Kind::Other, Place::Isolated, "load, ordinary class, isolated CPU"),
+    scenario("isolated-fifo", true, Kind::Fifo, Place::Isolated, "load, SCHED_FIFO, isolated CPU"),
+];
+
+impl Scenario {
+    pub(super) fn named(name: &str) -> Option<Scenario> {
+        ALL.into_iter().find(|scenario| scenario.name == name)
+    }
+    /// The class of the measured task.
+    pub(super) fn class(self, priority: u8, period: Span) -> Class {
+        match self.class {
+            Kind::Other | Kind::Nice => Class::Other,
+            Kind::Fifo => Class::Fifo(priority),
+            Kind::Deadline => Class::Deadline { runtime: period.scaled(1, 2), deadline: period, period },
+        }
+    }
+    pub(super) fn nice(self) -> i32 {
+        if self.class == Kind::Nice { -20 } else { 0 }
+    }
+    /// The CPUs that the task is bound to; `None` where the kernel refuses that (SCHED_DEADLINE) or the set does it.
+    pub(super) fn bound(self, cpus: &CpuSet) -> Option<CpuSet> {
+        (self.class != Kind::Deadline && matches!(self.place, Place::Shared | Place::Half(_))).then(|| cpus.clone())
+    }
+    /// The steps of its isolation.
+    pub(super) fn steps(self) -> Vec<Step> {
+        match self.place {
+            Place::Shared | Place::Set | Place::Half(_) => Vec::new(),
+            Place::Isolated => Step::all().filter(|step| step.is_default()).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}

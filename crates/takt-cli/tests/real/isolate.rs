@@ -1,0 +1,268 @@
+//! Isolated CPUs and measured lateness on this machine.
+
+use crate::common::{Room, Running, TAKT, has_cpus, pause, until};
+use crate::machine::{Capability, always, on_cpus, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use takt_linux::isolate::{Kernel, Linux};
+
+/// Whether CPUs can be isolated here; says so if not.
+fn can_isolate() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let can = root && has_cpus(2) && Linux::look().hierarchy().is_some();
+    if !can {
+        skip(Capability::Cpus, "isolation needs root, two CPUs and a cpuset controller");
+    }
+    can && !Linux::journal().exists()
+}
+
+/// All settings that an isolation touches, the groups, and the CPUs and groups of threads that live long.
+fn snapshot() -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut note = |path: &Path| {
+        if let Ok(text) = fs::read_to_string(path) {
+            all.insert(path.display().to_string(), text);
+        }
+    };
+    for dir in fs::read_dir("/proc/irq").into_iter().flatten().flatten() {
+        note(&dir.path().join("smp_affinity_list"));
+    }
+    for dir in fs::read_dir("/sys/devices/virtual/workqueue").into_iter().flatten().flatten() {
+        note(&dir.path().join("cpumask"));
+    }
+    for path in ["/proc/irq/default_smp_affinity", "/sys/devices/virtual/workqueue/cpumask"] {
+        note(Path::new(path));
+    }
+    for path in ["/proc/sys/kernel/watchdog_cpumask", "/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"]
+    {
+        note(Path::new(path));
+    }
+    let (v2, mount) = Linux::look().hierarchy().expect("a cpuset controller");
+    for name in ["cpuset.cpus", "cpuset.sched_load_balance", "cpuset.cpu_exclusive", "cgroup.subtree_control"] {
+        note(&Path::new(&mount).join(name));
+    }
+    let groups =
+        fs::read_dir(&mount).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let groups: Vec<String> = groups.filter(|name| name.starts_with("takt-isolate") || name == "takt-others").collect();
+    all.insert("groups".into(), groups.join(" "));
+    // Workers of the kernel come and go, and have no CPUs of their own.
+    for thread in
+        Linux::look().threads().into_iter().filter(|t| !t.fixed && (t.id < 60 || t.id == std::process::id() as i32))
+    {
+        let group = if v2 || !thread.kernel { thread.group.clone() } else { String::new() };
+        all.insert(format!("thread {} {}", thread.id, thread.start), format!("{} {group}", thread.cpus));
+    }
+    all
+}
+
+/// What differs between two snapshots.
+fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let gone = |key: &str| key.starts_with("thread") || key.starts_with("/proc/irq/");
+    let differs = |(key, value): &(&String, &String)| match after.get(*key) {
+        None => !gone(key),
+        Some(now) => now != *value,
+    };
+    before.iter().filter(differs).map(|(key, value)| format!("{key}: {value:?}, now {:?}", after.get(key))).collect()
+}
+
+/// The last CPU, which tests isolate.
+fn last() -> String {
+    takt_linux::rt::affinity(0).unwrap().iter().last().unwrap().to_string()
+}
+
+#[test]
+fn an_isolation_is_there_and_is_undone_exactly() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before, cpu) = (Room::new(), snapshot(), last());
+        let created = room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test", "--with", "swap", "--json"]);
+        let undo = Undo;
+        let created: Value = created.expect(0).json();
+        always(created["threads"].as_u64().unwrap() > 10 && created["settings"].as_u64().unwrap() > 2, || {
+            created.to_string()
+        });
+        let verified = room.takt(&["isolate", "verify", "--json"]);
+        // A task that has just been forked by one on its way is moved, too, so nothing may be left.
+        always(verified.code() == 0, || verified.stdout.clone());
+        let own = room.takt(&[
+            "isolate",
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "grep Cpus_allowed_list /proc/self/status; cat /proc/self/timerslack_ns",
+        ]);
+        let lines: Vec<String> = own.expect(0).stdout.lines().map(str::to_owned).collect();
+        assert_eq!(lines, [format!("Cpus_allowed_list:\t{cpu}"), "1".into()]);
+        let mut sleeper = Command::new("sleep").arg("30").spawn().unwrap();
+        room.takt(&["isolate", "move", &sleeper.id().to_string()]).expect(0);
+        let moved = Linux::look().thread(sleeper.id() as i32).unwrap();
+        assert_eq!((moved.cpus.to_string(), &*moved.group), (cpu.clone(), "/takt-isolate-test"));
+        room.takt(&["isolate", "undo"]).expect(0);
+        let back = Linux::look().thread(sleeper.id() as i32).unwrap();
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(!back.group.contains("takt") && back.cpus.len() > 1, "{back:?}");
+        drop(undo);
+        let different = changes(&before, &snapshot());
+        always(different.is_empty() && !Linux::journal().exists(), || format!("{different:#?}"));
+    });
+}
+
+/// Undoes all when a test fails.
+struct Undo;
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if Linux::journal().exists() {
+            let _ = Command::new(TAKT).args(["isolate", "undo", "--all"]).status();
+        }
+    }
+}
+
+/// The creator is killed at several instants: a later process undoes what it has done.
+#[test]
+fn a_creation_that_was_killed_is_undone_by_doctor() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before, cpu) = (Room::new(), snapshot(), last());
+        let _undo = Undo;
+        for delay in [5, 20, 60, 120] {
+            let create = room.start(&["isolate", "create", "--cpus", &cpu, "--name", "killed"]);
+            pause(delay);
+            create.kill_and_wait();
+            room.takt(&["doctor", "--clean"]).expect(0);
+            // It was complete, or had not begun.
+            if Linux::journal().exists() {
+                room.takt(&["isolate", "undo", "--name", "killed"]).expect(0);
+            }
+            let different = changes(&before, &snapshot());
+            always(different.is_empty() && !Linux::journal().exists(), || format!("after {delay} ms: {different:#?}"));
+        }
+    });
+}
+
+#[test]
+fn another_user_is_refused_and_nothing_changes() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let before = snapshot();
+        // The program must be one that everybody may run.
+        let program = std::env::temp_dir().join(format!("takt-isolate-{}", std::process::id()));
+        fs::copy(TAKT, &program).unwrap();
+        let command = format!("{} isolate create --cpus 1", program.display());
+        let refused =
+            Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", "sh", "-c", &command]).output();
+        fs::remove_file(&program).unwrap();
+        let Ok(refused) = refused else { return skip(Capability::Cpus, "setpriv is not installed") };
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(3) && said.contains("missing-capability"), "{said}");
+        assert!(said.contains("root"), "{said}");
+        always(changes(&before, &snapshot()).is_empty(), || "something has changed".into());
+    });
+}
+
+/// All files of an experiment, which agree with each other.
+#[test]
+fn lateness_is_measured_written_and_compared() {
+    on_cpus(|| {
+        let room = Room::new();
+        let run = |output: &str| {
+            room.takt(&[
+                "latency",
+                "--scenario",
+                "idle,fifo,isolated-fifo",
+                "--samples",
+                "120",
+                "--rounds",
+                "3",
+                "--period",
+                "1ms",
+                "--stress-threads",
+                "4",
+                "--json",
+                "--output",
+                output,
+                "--csv",
+                "l.csv",
+                "--html",
+                "l.html",
+                "--tails",
+                "t.svg",
+            ])
+        };
+        let first = run("a.json").json();
+        for scenario in first["scenarios"].as_array().unwrap() {
+            assert_eq!(scenario["count"], 120, "{scenario}");
+            let q = |name: &str| scenario["quantiles_ns"][name]["value"].as_i64().unwrap();
+            let (min, p50, p99, max) = (scenario["min_ns"].as_i64().unwrap(), q("p50"), q("p99"), q("max"));
+            // A wake-up before its instant would be a fault of the measurement.
+            assert!(0 < min && min <= p50 && p50 <= p99 && p99 <= max, "{scenario}");
+        }
+        let lines = room.text("l.csv").lines().count();
+        assert_eq!(lines, 1 + 120 * first["scenarios"].as_array().unwrap().len());
+        for name in ["l.html", "t.svg"] {
+            assert!(room.text(name).contains("<title>Tails of the lateness</title>"), "{name}");
+        }
+        run("b.json");
+        let compared = room.takt(&["latency", "compare", "a.json", "b.json", "--json"]);
+        assert!([0, 1].contains(&compared.code()));
+        let compared: Value = serde_json::from_str(&compared.stdout).unwrap();
+        let count = compared["differences"].as_array().unwrap().len();
+        assert_eq!(count, 4 * first["scenarios"].as_array().unwrap().len());
+        room.takt(&["latency", "compare", "a.json", "l.csv"]).expect(2);
+        let same = room.takt(&["latency", "compare", "a.json", "a.json", "--json"]).expect(0).json();
+        assert!(same["differences"].as_array().unwrap().iter().all(|d| d["differs"] == false), "{same}");
+        always(!Linux::journal().exists(), || "an isolation is left".into());
+    });
+}
+
+/// A killed experiment leaves no isolation, no load and no measuring process.
+#[test]
+fn an_experiment_that_is_killed_leaves_nothing() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before) = (Room::new(), snapshot());
+        let _undo = Undo;
+        for signal in [Signal::TERM, Signal::KILL] {
+            let command = [
+                "latency",
+                "--scenario",
+                "isolated-fifo",
+                "--samples",
+                "3000",
+                "--rounds",
+                "2",
+                "--stress-threads",
+                "2",
+            ];
+            let run: Running = room.start(&command);
+            until("the CPU is isolated", || Linux::journal().exists());
+            pause(150);
+            run.signal(signal);
+            let (code, _) = run.wait_unchecked();
+            assert!(signal == Signal::KILL || code == 130, "{code}");
+            until("all is undone", || !Linux::journal().exists());
+            until("its processes have ended", || {
+                let named = |pid: i32| {
+                    fs::read(format!("/proc/{pid}/cmdline"))
+                        .is_ok_and(|line| line.windows(9).any(|w| w == b"__latency"))
+                };
+                crate::common::find_processes(named).is_empty()
+            });
+            let different = changes(&before, &snapshot());
+            always(different.is_empty(), || format!("{different:#?}"));
+        }
+    });
+}

@@ -1,0 +1,220 @@
+//! Charts as SVG: the density of the lateness, and the share of samples above a lateness. The axis of time is logarithmic.
+
+use crate::results::Results;
+use std::fmt::Write;
+
+/// Colours that people with colour blindness can tell apart (Okabe and Ito), and some more.
+const COLOURS: [&str; 10] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22"];
+const WIDTH: f64 = 880.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 70.0;
+const TOP: f64 = 40.0;
+const RIGHT: f64 = 220.0;
+const BOTTOM: f64 = 55.0;
+/// Classes of the density in a decade of time.
+const CLASSES: f64 = 20.0;
+/// Lateness below one microsecond is drawn as one microsecond.
+const LEAST_NS: i64 = 1000;
+
+/// One line of a chart: its name, and points of lateness in nanoseconds and of the other axis.
+struct Line {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+/// The share of samples in each class of lateness, of which a decade has twenty.
+#[must_use]
+pub fn density(results: &Results) -> String {
+    let lines = sorted(results).map(|(name, samples)| {
+        let class = |ns: &i64| (((*ns).max(LEAST_NS) as f64).log10() * CLASSES).floor() as i64;
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let bounds = samples.first().map(class).zip(samples.last().map(class));
+        let (first, last) = bounds.unwrap_or((0, -1));
+        for number in first - 1..=last + 1 {
+            let count = samples.iter().filter(|ns| class(ns) == number).count();
+            let middle = 10f64.powf((number as f64 + 0.5) / CLASSES);
+            points.push((middle, count as f64 / samples.len() as f64));
+        }
+        Line { name, points }
+    });
+    let lines: Vec<Line> = lines.collect();
+    let top = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
+    let ticks: Vec<(f64, String)> =
+        (0..=4).map(|part| (f64::from(part) / 4.0, format!("{:.1} %", top * f64::from(part) * 25.0))).collect();
+    let labels = ["Density of the lateness", "share of samples, a class of 1/20 decade"];
+    draw(labels, &lines, &ticks, |share| share / top)
+}
+
+/// The share of samples that exceed a lateness, with both axes logarithmic: the tails.
+#[must_use]
+pub fn tails(results: &Results) -> String {
+    let longest = results.measured().map(|s| s.rounds.iter().map(Vec::len).sum::<usize>()).max().unwrap_or(1).max(10);
+    let decades = (longest as f64).log10().ceil();
+    let lines = sorted(results).map(|(name, samples)| {
+        let total = samples.len() as f64;
+        let mut points = Vec::new();
+        for (index, ns) in samples.iter().enumerate() {
+            // The last sample of a value says how many exceed the value.
+            if samples.get(index + 1) != Some(ns) {
+                points.push(((*ns).max(LEAST_NS) as f64, (total - index as f64 - 1.0) / total));
+            }
+        }
+        Line { name, points: thinned(points) }
+    });
+    let lines: Vec<Line> = lines.collect();
+    let ticks = (0..=decades as i32).map(|decade| {
+        let label = if decade == 0 { "1".to_owned() } else { format!("1e-{decade}") };
+        (1.0 - f64::from(decade) / decades, label)
+    });
+    let labels = ["Tails of the lateness", "share of samples that are later"];
+    let ticks: Vec<_> = ticks.collect();
+    draw(labels, &lines, &ticks, |share| (1.0 + share.max(1e-12).log10() / decades).max(0.0))
+}
+
+/// The samples of each scenario in ascending order.
+fn sorted(results: &Results) -> impl Iterator<Item = (String, Vec<i64>)> {
+    results.measured().map(|scenario| {
+        let mut samples: Vec<i64> = scenario.rounds.iter().flatten().copied().collect();
+        samples.sort_unstable();
+        (scenario.name.clone(), samples)
+    })
+}
+
+/// Points that differ on paper: at most a hundred in a decade of either axis.
+fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let place = |point: &(f64, f64)| {
+        let of = |value: f64| (value.max(1e-12).log10() * 100.0) as i64;
+        (of(point.0), of(point.1))
+    };
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        if kept.last().is_none_or(|last| place(last) != place(&point)) {
+            kept.push(point);
+        }
+    }
+    kept
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns >= 0.99e9 => format!("{:.0} s", ns / 1e9),
+        ns if ns >= 0.99e6 => format!("{:.0} ms", ns / 1e6),
+        ns => format!("{:.0} us", ns / 1e3),
+    }
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Draws lines. `height` maps a value to a part of the height, from 0 to 1.
+fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl Fn(f64) -> f64) -> String {
+    let times = || lines.iter().flat_map(|line| &line.points).map(|point| point.0.max(LEAST_NS as f64).log10());
+    let first = times().fold(f64::INFINITY, f64::min).min(9.0).floor();
+    let last = times().fold(f64::NEG_INFINITY, f64::max).max(first + 1.0).ceil();
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let x = |ns: f64| LEFT + (ns.max(LEAST_NS as f64).log10() - first) / (last - first) * (right - LEFT);
+    let y = |part: f64| bottom - part * (bottom - TOP);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <title>{0}</title>\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
+         <text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{0}</text>\n",
+        escaped(labels[0]),
+    );
+    // Writing to a string cannot fail.
+    let mut put = |text: String| _ = writeln!(svg, "{text}");
+    for decade in first as i32..=last as i32 {
+        let (ns, at) = (10f64.powi(decade), x(10f64.powi(decade)));
+        put(format!("<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/>"));
+        put(format!("<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", bottom + 17.0, time(ns)));
+    }
+    for (part, label) in ticks {
+        let at = y(*part);
+        put(format!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
+        put(format!("<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 6.0, at + 4.0));
+    }
+    put(format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>"));
+    let middle = (LEFT + right) / 2.0;
+    put(format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness</text>", HEIGHT - 14.0));
+    let centre = (TOP + bottom) / 2.0;
+    let turned = format!("transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\"");
+    put(format!("<text {turned}>{}</text>", escaped(labels[1])));
+    for (index, line) in lines.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        // Beyond the colours, lines are dashed.
+        let dash = if index < COLOURS.len() { "" } else { " stroke-dasharray=\"5 3\"" };
+        let points: Vec<String> =
+            line.points.iter().map(|(ns, value)| format!("{:.1},{:.1}", x(*ns), y(height(*value)))).collect();
+        let shape = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}");
+        put(format!("<polyline points=\"{}\" {shape}/>", points.join(" ")));
+        let at = TOP + 10.0 + index as f64 * 18.0;
+        put(format!("<path d=\"M{:.1} {at:.1}h22\" {shape}/>", right + 14.0));
+        put(format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", right + 42.0, at + 4.0, escaped(&line.name)));
+    }
+    svg + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Scenario;
+
+    fn results() -> Results {
+        let mut results = Results::new(String::new(), String::new(), String::new(), 0);
+        for (name, scale) in [("idle", 1), ("a<b", 100)] {
+            results.scenarios.push(Scenario {
+                name: name.into(),
+                meaning: String::new(),
+                rounds: vec![(1..=1000).map(|i| i * 1000 * scale).collect()],
+                stolen: Vec::new(),
+                skipped: None,
+            });
+        }
+        results
+    }
+
+    /// The points of the lines of a chart.
+    fn lines(svg: &str) -> Vec<Vec<(f64, f64)>> {
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let line = |rest: &str| {
+            let points = rest.split('"').next().unwrap();
+            points.split(' ').map(|point| point.split_once(',').unwrap()).map(|(x, y)| (number(x), number(y))).collect()
+        };
+        svg.split("<polyline points=\"").skip(1).map(line).collect()
+    }
+
+    #[test]
+    fn charts_have_titles_units_and_legends_and_stay_inside() {
+        for svg in [density(&results()), tails(&results())] {
+            for part in ["<title>", ">lateness<", ">100 us<", ">100 ms<", ">idle<", ">a&lt;b<"] {
+                assert!(svg.contains(part), "{part}: {svg}");
+            }
+            let lines = lines(&svg);
+            assert_eq!(lines.len(), 2);
+            for (x, y) in lines.into_iter().flatten() {
+                assert!(
+                    (LEFT - 0.1..=WIDTH - RIGHT + 0.1).contains(&x) && (TOP - 0.1..=HEIGHT).contains(&y),
+                    "{x} {y}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_tail_falls_and_has_half_of_the_samples_at_the_median() {
+        let svg = tails(&results());
+        let idle = &lines(&svg)[0];
+        assert!(idle.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{idle:?}");
+        // The axis has three decades of shares, and five of time from 1 us on.
+        let (x, y) =
+            (LEFT + 500f64.log10() / 5.0 * (WIDTH - RIGHT - LEFT), TOP + 2f64.log10() / 3.0 * (HEIGHT - BOTTOM - TOP));
+        assert!(idle.iter().any(|point| (point.0 - x).abs() < 3.0 && (point.1 - y).abs() < 3.0), "{x} {y}: {idle:?}");
+    }
+
+    #[test]
+    fn nothing_measured_is_an_empty_chart() {
+        let none = Results::new(String::new(), String::new(), String::new(), 0);
+        assert!(lines(&tails(&none)).is_empty() && density(&none).contains("</svg>"));
+    }
+}

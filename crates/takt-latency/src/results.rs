@@ -1,0 +1,123 @@
+//! The file of an experiment: settings, machine, and all samples.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of the format.
+const FORMAT: &str = "takt-latency 1";
+
+/// One scenario with its samples.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: String,
+    /// Its meaning in a few words.
+    pub meaning: String,
+    /// The lateness of each wake-up, in nanoseconds, a list for each round.
+    pub rounds: Vec<Vec<i64>>,
+    /// Time that the host of a virtual machine took from the CPU in each round, in nanoseconds.
+    pub stolen: Vec<i64>,
+    /// Why it was not measured.
+    pub skipped: Option<String>,
+}
+
+/// A whole experiment.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Results {
+    format: String,
+    /// What the machine says of itself: kernel, processor, CPUs.
+    pub machine: String,
+    /// The measured task: period, method, CPU, priority.
+    pub task: String,
+    /// The load of scenarios under stress.
+    pub stress: String,
+    /// Samples above it are counted. Nanoseconds.
+    pub limit: i64,
+    /// The scenarios, in the order of the command line.
+    pub scenarios: Vec<Scenario>,
+    /// Remarks about the machine and the measurement.
+    pub notes: Vec<String>,
+}
+
+/// A text is no file of an experiment.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// It is no JSON object of this form.
+    Form(serde_json::Error),
+    /// It is one of another version.
+    Version(String),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Form(e) => write!(f, "no results of `takt latency --output`: {e}"),
+            Unreadable::Version(found) => write!(f, "results in the format `{found}`, and not `{FORMAT}`"),
+        }
+    }
+}
+
+impl Results {
+    /// Results without scenarios.
+    #[must_use]
+    pub fn new(machine: String, task: String, stress: String, limit: i64) -> Results {
+        let (scenarios, notes) = (Vec::new(), Vec::new());
+        Results { format: FORMAT.to_owned(), machine, task, stress, limit, scenarios, notes }
+    }
+
+    /// Reads [`Results::json`].
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn read(text: &str) -> Result<Results, Unreadable> {
+        let results: Results = serde_json::from_str(text).map_err(Unreadable::Form)?;
+        if results.format == FORMAT { Ok(results) } else { Err(Unreadable::Version(results.format)) }
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// All samples as CSV: scenario, round, number, lateness in nanoseconds.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut text = String::from("scenario,round,sample,lateness_ns\n");
+        for scenario in &self.scenarios {
+            for (round, samples) in scenario.rounds.iter().enumerate() {
+                for (sample, lateness) in samples.iter().enumerate() {
+                    text += &format!("{},{},{sample},{lateness}\n", scenario.name, round + 1);
+                }
+            }
+        }
+        text
+    }
+
+    /// Scenarios that were measured.
+    pub fn measured(&self) -> impl Iterator<Item = &Scenario> + Clone {
+        self.scenarios.iter().filter(|scenario| scenario.rounds.iter().any(|round| !round.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let mut results = Results::new("m \"1\"".into(), "t".into(), "s".into(), 100_000);
+        results.scenarios.push(Scenario {
+            name: "idle".into(),
+            meaning: "nothing else".into(),
+            rounds: vec![vec![1, 2], vec![3]],
+            stolen: vec![0, 5],
+            skipped: None,
+        });
+        let text = results.json();
+        assert_eq!(Results::read(&text).unwrap(), results);
+        assert_eq!(results.csv().lines().last(), Some("idle,2,0,3"));
+        assert!(matches!(Results::read(&text.replace("latency 1", "latency 9")), Err(Unreadable::Version(_))));
+        assert!(matches!(Results::read(&text[1..]), Err(Unreadable::Form(_))));
+    }
+}

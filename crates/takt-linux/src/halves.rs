@@ -1,0 +1,90 @@
+//! Two groups that share a CPU by the kernel's ordinary class: by equal weights, or by a quota for one of them.
+//!
+//! They are named after their run, so the watcher and `takt doctor --clean` remove them with their processes. Sources:
+//! `Documentation/scheduler/sched-bwc.rst` and `Documentation/admin-guide/cgroup-v2.rst` (cpu) of Linux.
+
+use crate::control;
+use crate::group::Unavailable;
+use crate::layout::Layout;
+use crate::run_id::RunId;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use takt_core::time::Span;
+
+/// How the load is held to half of the CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Half {
+    /// Both groups have the same weight.
+    Weight,
+    /// The load has half of each period of this length.
+    Quota(Span),
+}
+
+/// The groups; they are removed when this is dropped.
+#[derive(Debug)]
+pub struct Halves {
+    top: PathBuf,
+}
+
+impl Halves {
+    /// Makes the groups of a run of this process.
+    ///
+    /// # Errors
+    /// There is no cpu controller in which this user may make groups.
+    pub fn create(run: &RunId, half: Half) -> Result<Halves, Unavailable> {
+        let fix = "run as root where the cpu controller is mounted, or is delegated in cgroup.subtree_control";
+        let unavailable = |reason: String| Unavailable { reason, fix: fix.into() };
+        let layout = Layout::read().map_err(|e| unavailable(e.to_string()))?;
+        let v2 = layout.cpu.is_none();
+        let parent = layout.cpu.or(layout.unified).map(|hierarchy| hierarchy.own);
+        let parent = parent.ok_or_else(|| unavailable("there is no cpu controller".into()))?;
+        let halves = Halves { top: parent.join(run.group_name()) };
+        let made = fs::create_dir(&halves.top).and_then(|()| {
+            if v2 {
+                control::write(&halves.top.join("cgroup.subtree_control"), "+cpu")?;
+            }
+            fs::create_dir(halves.task())?;
+            fs::create_dir(halves.load())?;
+            match half {
+                Half::Weight => [halves.task(), halves.load()].iter().try_for_each(|group| equal(group, v2)),
+                Half::Quota(period) => limit(&halves.load(), v2, period),
+            }
+        });
+        made.map_err(|e| unavailable(format!("groups of the cpu controller cannot be made: {e}"))).map(|()| halves)
+    }
+
+    /// The group of the measured task.
+    #[must_use]
+    pub fn task(&self) -> PathBuf {
+        self.top.join("task")
+    }
+
+    /// The group of the load.
+    #[must_use]
+    pub fn load(&self) -> PathBuf {
+        self.top.join("load")
+    }
+}
+
+fn equal(group: &Path, v2: bool) -> io::Result<()> {
+    let (file, weight) = if v2 { ("cpu.weight", "100") } else { ("cpu.shares", "1024") };
+    control::write(&group.join(file), weight)
+}
+
+fn limit(group: &Path, v2: bool, period: Span) -> io::Result<()> {
+    let (half, whole) = (period.ns() / 2000, period.ns() / 1000);
+    if v2 {
+        return control::write(&group.join("cpu.max"), &format!("{half} {whole}"));
+    }
+    control::write(&group.join("cpu.cfs_period_us"), &whole.to_string())?;
+    control::write(&group.join("cpu.cfs_quota_us"), &half.to_string())
+}
+
+impl Drop for Halves {
+    fn drop(&mut self) {
+        // A group that still has a member is left to the watcher.
+        let _ = control::remove_tree(&self.top, Instant::now() + Duration::from_secs(1));
+    }
+}

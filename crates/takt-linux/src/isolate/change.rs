@@ -1,0 +1,580 @@
+//! Creating and undoing isolations.
+
+use super::journal::{Hierarchy, Isolation, Journal, Phase, Setting};
+use super::machine::Kernel;
+use super::plan::{self, Wish};
+use super::refusal::Refusal;
+use super::step::Step;
+use super::value::Claim;
+use crate::control::parse_cpus;
+use crate::run_id::RunId;
+use std::io;
+use takt_core::cpus::CpuSet;
+
+/// What is to be isolated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// The steps to carry out.
+    pub steps: Vec<Step>,
+    /// The set's tasks are balanced among its CPUs.
+    pub balanced: bool,
+    /// The run that ends with it, if it is one of a run.
+    pub owner: Option<RunId>,
+}
+
+/// What was created.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Created {
+    /// The directory of its set.
+    pub group: String,
+    /// Settings that have another value now.
+    pub settings: usize,
+    /// Threads that were moved or bound.
+    pub threads: usize,
+    /// Things that stay as they were, with the reason.
+    pub notes: Vec<String>,
+    /// Parameters of the kernel's command line that would help, and are not there.
+    pub boot: Vec<String>,
+}
+
+/// What was undone.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Undone {
+    /// The names of the isolations.
+    pub names: Vec<String>,
+    /// Settings that got their earlier value.
+    pub settings: usize,
+    /// Things that were not as Takt had left them, and stay.
+    pub notes: Vec<String>,
+}
+
+/// Changes the isolations of a machine.
+#[derive(Debug)]
+pub struct Isolator<K> {
+    pub(super) kernel: K,
+    pub(super) journal: Journal,
+}
+
+/// The group of all tasks that are not isolated (cgroup v1), below the mount.
+const OTHERS: &str = "/takt-others";
+const NAME_MAX: usize = 32;
+
+/// The group of an isolation, below the mount.
+fn group_of(name: &str) -> String {
+    format!("/takt-isolate-{name}")
+}
+
+/// The kernel has refused something that root may do elsewhere.
+pub(super) fn failed(what: &str, error: &io::Error) -> Refusal {
+    Refusal::Machine(format!("{what}: {error}"), "`takt doctor` reports what this machine can do".into())
+}
+
+impl<K: Kernel> Isolator<K> {
+    /// Reads the journal.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn new(kernel: K) -> Result<Isolator<K>, Refusal> {
+        let text = kernel.load().map_err(|e| failed("the journal cannot be read", &e))?;
+        let journal = match text {
+            None => Journal::default(),
+            Some(text) => Journal::parse(&text).ok_or_else(|| {
+                Refusal::NotRestored("the journal is damaged, or was written by another version of Takt".into())
+            })?,
+        };
+        Ok(Isolator { kernel, journal })
+    }
+
+    /// Creates an isolation. A failure undoes all of it. Isolations that a dead process has left unfinished are undone first.
+    ///
+    /// # Errors
+    /// The request is wrong, the CPUs have another use, or the machine cannot. Nothing is changed then.
+    pub fn create(&mut self, request: &Request) -> Result<Created, Refusal> {
+        self.recover()?;
+        let hierarchy = self.check(request)?;
+        let steps: Vec<Step> = Step::all().filter(|step| request.steps.contains(step)).collect();
+        let wishes = plan::wishes(&self.kernel, &hierarchy, &request.cpus, &steps);
+        if let Some(step) = steps.iter().find(|step| is_setting(**step) && !wishes.iter().any(|w| w.step == **step))
+            && !step.is_default()
+        {
+            let fix = format!("leave out --with {step}");
+            return Err(Refusal::Machine(format!("this machine has no setting for the step `{step}`"), fix));
+        }
+        let mut created =
+            Created { group: format!("{}{}", hierarchy.mount, group_of(&request.name)), ..Created::default() };
+        let (journal, wanted) = self.planned(request, &hierarchy, steps, wishes, &mut created.notes)?;
+        self.journal = journal;
+        let stored = self.store();
+        if let Err(e) = stored {
+            // Nothing has been changed.
+            self.journal = Isolator::new_journal(&self.kernel);
+            return Err(e);
+        }
+        let threads = self.journal.moved.len();
+        match self.carry_out(&request.name, &wanted, &mut created) {
+            Ok(()) => {
+                created.threads = self.journal.moved.len() - threads;
+                let line = self.kernel.read("/proc/cmdline").unwrap_or_default();
+                created.boot = plan::boot_parameters(&line, &request.cpus);
+                Ok(created)
+            }
+            Err(refusal) => {
+                self.undo(&request.name)?;
+                Err(refusal)
+            }
+        }
+    }
+
+    fn new_journal(kernel: &K) -> Journal {
+        kernel.load().ok().flatten().and_then(|text| Journal::parse(&text)).unwrap_or_default()
+    }
+
+    /// Whether the request can be carried out, before anything is touched.
+    fn check(&self, request: &Request) -> Result<Hierarchy, Refusal> {
+        let Request { name, cpus, .. } = request;
+        let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(known) {
+            let fix = format!("use at most {NAME_MAX} letters, digits, `-` and `_`");
+            return Err(Refusal::Request(format!("an isolation cannot have the name `{name}`"), fix));
+        }
+        if self.journal.isolation(name).is_some() {
+            let fix = format!("choose another --name, or `takt isolate undo --name {name}`");
+            return Err(Refusal::Request(format!("there is an isolation `{name}` already"), fix));
+        }
+        let hierarchy = match &self.journal.hierarchy {
+            Some(hierarchy) => hierarchy.clone(),
+            None => {
+                let found = self.kernel.hierarchy().map(|(v2, mount)| Hierarchy { v2, mount });
+                found.ok_or_else(|| {
+                    let reason = "no cpuset controller can be used, neither of cgroup v1 nor of v2";
+                    Refusal::Machine(
+                        reason.into(),
+                        "mount -t cgroup -o cpuset cgroup /sys/fs/cgroup/cpuset # after mkdir".into(),
+                    )
+                })?
+            }
+        };
+        let online = self.online_in(&hierarchy)?;
+        if cpus.is_empty() || !cpus.is_subset(&online) {
+            let missing = cpus.difference(&online);
+            return Err(Refusal::Request(
+                format!("this machine has no CPU {missing}; its CPUs are {online}"),
+                "name CPUs of this machine".into(),
+            ));
+        }
+        if let Some(other) = self.journal.isolations.iter().find(|other| !other.cpus.is_disjoint(cpus)) {
+            let fix = format!("name other CPUs, or `takt isolate undo --name {}`", other.name);
+            return Err(Refusal::InUse(format!("CPU {cpus} is isolated by `{}` already", other.name), fix));
+        }
+        if online.difference(&self.journal.isolated()).difference(cpus).is_empty() {
+            let reason = "no CPU would remain for all other tasks".to_owned();
+            return Err(Refusal::Request(reason, "leave at least one CPU out".into()));
+        }
+        let group = format!("{}{}", hierarchy.mount, group_of(name));
+        let others = format!("{}{OTHERS}", hierarchy.mount);
+        for (group, ours) in [(&group, false), (&others, self.journal.has(Step::Tasks))] {
+            if !ours && self.kernel.exists(group) {
+                let reason = format!("{group} is there, and Takt's journal does not name it");
+                return Err(Refusal::InUse(reason, format!("move its tasks away and remove it: rmdir {group}")));
+            }
+        }
+        if request.steps.contains(&Step::Exclusive) {
+            self.check_siblings(&hierarchy, cpus)?;
+        }
+        Ok(hierarchy)
+    }
+
+    /// An exclusive set needs siblings without its CPUs. The kernel answers `EINVAL` and does not name the sibling.
+    fn check_siblings(&self, hierarchy: &Hierarchy, cpus: &CpuSet) -> Result<(), Refusal> {
+        for name in self.kernel.names(&hierarchy.mount) {
+            let path = format!("{}/{name}", hierarchy.mount);
+            let own = self.journal.isolations.iter().any(|i| group_of(&i.name)[1..] == name) || OTHERS[1..] == name;
+            let Ok(list) = self.kernel.read(&format!("{path}/cpuset.cpus")) else { continue };
+            let common = parse_cpus(&list).intersection(cpus);
+            // A set of cgroup v2 without a partition gives way.
+            let gives_way = hierarchy.v2
+                && self.kernel.read(&format!("{path}/cpuset.cpus.partition")).is_ok_and(|kind| kind == "member");
+            if own || common.is_empty() || gives_way {
+                continue;
+            }
+            return Err(Refusal::InUse(
+                format!("the set {path} has CPU {common}, too: an exclusive set must not overlap its siblings"),
+                format!("take CPU {common} from {path}/cpuset.cpus, end its owner, or use --without exclusive"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The journal with the isolation, and the settings that change.
+    fn planned(
+        &mut self,
+        request: &Request,
+        hierarchy: &Hierarchy,
+        steps: Vec<Step>,
+        wishes: Vec<Wish>,
+        notes: &mut Vec<String>,
+    ) -> Result<(Journal, Vec<String>), Refusal> {
+        let mut journal = self.journal.clone();
+        journal.hierarchy = Some(hierarchy.clone());
+        journal.isolations.push(Isolation {
+            name: request.name.clone(),
+            cpus: request.cpus.clone(),
+            owner: request.owner,
+            phase: Phase::Changing,
+            balanced: request.balanced,
+            steps,
+        });
+        let online = self.online_in(hierarchy)?;
+        let mut paths = Vec::new();
+        for Wish { step, path, form, claim, optional } in wishes {
+            let text = self.kernel.read(&path).map_err(|e| failed(&format!("the step `{step}`"), &e));
+            let text = match text {
+                Ok(text) => text,
+                Err(_) if optional => continue,
+                Err(refusal) => return Err(refusal),
+            };
+            let now = form.value(&text);
+            if matches!(&claim, Claim::Without(_)) && form.value(&now) == without(form, &now, &claim, &online) {
+                continue;
+            }
+            // A value that cannot be written now could not be restored later.
+            if let Err(e) = self.kernel.write(&path, &now) {
+                if optional {
+                    notes.push(format!("{path} cannot be changed: {e}"));
+                    continue;
+                }
+                return Err(Refusal::Machine(
+                    format!("the step `{step}` could not be undone: {e}"),
+                    format!("use --without {step}"),
+                ));
+            }
+            let setting = match journal.settings.iter_mut().find(|setting| setting.path == path) {
+                Some(setting) => setting,
+                None => {
+                    let (original, written) = (now.clone(), vec![now.clone()]);
+                    journal.settings.push(Setting { path: path.clone(), form, original, written, claims: Vec::new() });
+                    journal.settings.last_mut().expect("one was added")
+                }
+            };
+            setting.claims.push((request.name.clone(), claim));
+            let desired = setting.desired(&online);
+            setting.written = vec![now, desired];
+            paths.push(path);
+        }
+        Ok((journal, paths))
+    }
+
+    fn carry_out(&mut self, name: &str, paths: &[String], created: &mut Created) -> Result<(), Refusal> {
+        let online = self.online()?;
+        let isolation = self.journal.isolation(name).cloned().ok_or_else(|| Refusal::Unknown(name.to_owned()))?;
+        self.make_groups(&isolation, &online)?;
+        for path in paths {
+            let Some(setting) = self.journal.settings.iter().find(|setting| setting.path == *path) else { continue };
+            let desired = setting.desired(&online);
+            self.kernel.write(path, &desired).map_err(|e| failed("a setting was refused", &e))?;
+            created.settings += 1;
+        }
+        if isolation.steps.contains(&Step::Tasks) && !self.hierarchy()?.v2 {
+            created.notes.extend(self.move_tasks()?);
+        }
+        if isolation.steps.contains(&Step::KernelThreads) {
+            created.notes.extend(self.bind_kernel_threads()?);
+        }
+        if let Some(isolation) = self.journal.isolation_mut(name) {
+            isolation.phase = Phase::Complete;
+        }
+        for setting in &mut self.journal.settings {
+            setting.written = vec![setting.desired(&online)];
+        }
+        self.store()
+    }
+
+    /// Makes the group of an isolation, and that of all others.
+    fn make_groups(&mut self, isolation: &Isolation, online: &CpuSet) -> Result<(), Refusal> {
+        let (v2, root, group) = (self.hierarchy()?.v2, self.path(""), self.path(&group_of(&isolation.name)));
+        let refused = |e: io::Error| failed(&format!("the set {group} cannot be made"), &e);
+        let has = |step| isolation.steps.contains(&step);
+        if v2 {
+            let control = format!("{root}/cgroup.subtree_control");
+            let enabled = self.kernel.read(&control).map_err(refused)?;
+            if !enabled.split(' ').any(|name| name == "cpuset") {
+                self.journal.enabled = true;
+                self.store()?;
+                self.kernel.write(&control, "+cpuset").map_err(refused)?;
+            }
+            self.note_bound(&isolation.cpus)?;
+            self.kernel.make_group(&group).map_err(refused)?;
+            self.kernel.write(&format!("{group}/cpuset.cpus"), &isolation.cpus.to_string()).map_err(refused)?;
+            if has(Step::Exclusive) {
+                let kind = if has(Step::Domain) && !isolation.balanced { "isolated" } else { "root" };
+                let file = format!("{group}/cpuset.cpus.partition");
+                self.kernel.write(&file, kind).map_err(refused)?;
+                let now = self.kernel.read(&file).map_err(refused)?;
+                if now != kind {
+                    let fix = "look for sets that have these CPUs to themselves, or use --without exclusive";
+                    return Err(Refusal::Machine(format!("{file}: the kernel answers `{now}`"), fix.into()));
+                }
+            }
+            return Ok(());
+        }
+        let memory = self.kernel.read(&format!("{root}/cpuset.mems")).map_err(refused)?;
+        if self.journal.has(Step::Tasks) {
+            let others = self.path(OTHERS);
+            if !self.kernel.exists(&others) {
+                self.kernel.make_group(&others).map_err(refused)?;
+            }
+            self.kernel.write(&format!("{others}/cpuset.mems"), &memory).map_err(refused)?;
+            let rest = online.difference(&self.journal.isolated());
+            self.kernel.write(&format!("{others}/cpuset.cpus"), &rest.to_string()).map_err(refused)?;
+        }
+        self.kernel.make_group(&group).map_err(refused)?;
+        // First, while the set is empty: each change of a balanced set makes the kernel rebuild its scheduling domains.
+        let balance = if has(Step::Domain) && !isolation.balanced { "0" } else { "1" };
+        self.kernel.write(&format!("{group}/cpuset.sched_load_balance"), balance).map_err(refused)?;
+        self.kernel.write(&format!("{group}/cpuset.mems"), &memory).map_err(refused)?;
+        self.kernel.write(&format!("{group}/cpuset.cpus"), &isolation.cpus.to_string()).map_err(refused)?;
+        if has(Step::Exclusive) {
+            self.kernel.write(&format!("{group}/cpuset.cpu_exclusive"), "1").map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes an isolation, complete or not. It can be repeated after a failure and after a crash.
+    ///
+    /// # Errors
+    /// There is no such isolation, or something could not be restored. Everything else is restored then.
+    pub fn undo(&mut self, name: &str) -> Result<Undone, Refusal> {
+        let online = self.online()?;
+        let Some(isolation) = self.journal.isolation_mut(name) else { return Err(Refusal::Unknown(name.to_owned())) };
+        isolation.phase = Phase::Changing;
+        let mut undone = Undone { names: vec![name.to_owned()], ..Undone::default() };
+        for setting in &mut self.journal.settings {
+            setting.claims.retain(|(owner, _)| owner != name);
+        }
+        for setting in &mut self.journal.settings {
+            let desired = setting.desired(&online);
+            if setting.written.last() != Some(&desired) {
+                setting.written.push(desired);
+            }
+        }
+        self.store()?;
+        let mut left = self.remove_groups(name, &online);
+        undone.settings = self.restore(&online, &mut undone.notes, &mut left);
+        if left.is_empty() {
+            self.journal.isolations.retain(|isolation| isolation.name != name);
+            left.extend(self.unbind());
+            self.journal.settings.retain(|setting| !setting.claims.is_empty());
+            if self.journal.isolations.is_empty() && self.journal.enabled {
+                let control = self.path("/cgroup.subtree_control");
+                if let Err(e) = self.kernel.write(&control, "-cpuset") {
+                    left.push(e.to_string());
+                }
+                self.journal.enabled = false;
+            }
+        }
+        let stored = self.store();
+        match left.first() {
+            Some(first) => Err(Refusal::NotRestored(format!("`{name}` is not undone completely: {first}"))),
+            None => stored.map(|()| undone),
+        }
+    }
+
+    /// Removes the group of an isolation, and that of the others where it is the last one.
+    fn remove_groups(&mut self, name: &str, online: &CpuSet) -> Vec<String> {
+        let Ok(Hierarchy { v2, .. }) = self.hierarchy() else { return Vec::new() };
+        let others = self.path(OTHERS);
+        let remaining: Vec<&Isolation> = self.journal.isolations.iter().filter(|i| i.name != name).collect();
+        let isolated = remaining.iter().fold(CpuSet::EMPTY, |all, i| all.union(&i.cpus));
+        let shared = !v2 && remaining.iter().any(|i| i.steps.contains(&Step::Tasks));
+        let mut left = self.empty(&group_of(name), if shared { OTHERS } else { "/" });
+        let mut keep = |result: io::Result<()>| left.extend(result.err().map(|e| e.to_string()));
+        keep(self.kernel.remove_group(&self.path(&group_of(name))));
+        if !v2 && self.kernel.exists(&others) {
+            if shared {
+                let rest = online.difference(&isolated).to_string();
+                keep(self.kernel.write(&format!("{others}/cpuset.cpus"), &rest));
+            } else {
+                let stay = self.empty(OTHERS, "/");
+                left.extend(stay);
+                left.extend(self.kernel.remove_group(&others).err().map(|e| e.to_string()));
+            }
+        }
+        left
+    }
+
+    /// Gives settings the values that the remaining claims ask for. Returns the number of those that had another one.
+    fn restore(&mut self, online: &CpuSet, notes: &mut Vec<String>, left: &mut Vec<String>) -> usize {
+        let mut restored = 0;
+        let mut refused = Vec::new();
+        // A value may be refused because of another one that is restored after it.
+        for last in [false, true] {
+            refused.clear();
+            for setting in self.journal.settings.iter().rev() {
+                let desired = setting.desired(online);
+                let now = match self.kernel.read(&setting.path) {
+                    Ok(text) => setting.form.value(&text),
+                    // An interrupt or a CPU that is no longer there has no settings.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    Err(e) => {
+                        refused.push(e.to_string());
+                        continue;
+                    }
+                };
+                if now == desired {
+                    continue;
+                }
+                if !setting.written.contains(&now) {
+                    if !last {
+                        let path = &setting.path;
+                        notes.push(format!(
+                            "{path} is `{now}`, which Takt did not write: it stays (before: `{desired}`)"
+                        ));
+                    }
+                    continue;
+                }
+                match self.kernel.write(&setting.path, &desired) {
+                    Ok(()) => restored += 1,
+                    Err(e) => refused.push(e.to_string()),
+                }
+            }
+        }
+        left.append(&mut refused);
+        for setting in &mut self.journal.settings {
+            if left.is_empty() {
+                setting.written = vec![setting.desired(online)];
+            }
+        }
+        restored
+    }
+
+    /// Undoes the isolations of dead processes: unfinished ones, and those of runs that have ended.
+    ///
+    /// # Errors
+    /// One could not be undone.
+    pub fn recover(&mut self) -> Result<Undone, Refusal> {
+        // Nobody else changes isolations while this process has the journal.
+        let is_dead = |i: &&Isolation| i.phase == Phase::Changing || i.owner.is_some_and(|run| !run.is_alive());
+        let dead: Vec<String> = self.journal.isolations.iter().filter(is_dead).map(|i| i.name.clone()).collect();
+        let mut undone = Undone::default();
+        for name in dead {
+            let Undone { names, settings, notes } = self.undo(&name)?;
+            undone.names.extend(names);
+            undone.settings += settings;
+            undone.notes.extend(notes);
+        }
+        Ok(undone)
+    }
+
+    /// The name of the only isolation, or of the one that is named.
+    ///
+    /// # Errors
+    /// There is none of that name, none at all, or several and no name.
+    pub fn choose(&self, name: Option<&str>) -> Result<String, Refusal> {
+        let names: Vec<&str> = self.journal.isolations.iter().map(|i| i.name.as_str()).collect();
+        match (name, &names[..]) {
+            (Some(name), _) if names.contains(&name) => Ok(name.to_owned()),
+            (Some(name), _) => Err(Refusal::Unknown(name.to_owned())),
+            (None, [name]) => Ok((*name).to_owned()),
+            (None, []) => {
+                let fix = "create one: `takt isolate create --cpus N`";
+                Err(Refusal::Request("there is no isolation".into(), fix.into()))
+            }
+            (None, names) => {
+                let reason = format!("there are several isolations: {}", names.join(", "));
+                Err(Refusal::Request(reason, "name one with --name".into()))
+            }
+        }
+    }
+
+    /// Names of all isolations, in the order of their creation.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.journal.isolations.iter().map(|isolation| isolation.name.clone()).collect()
+    }
+
+    /// Moves a process into the set of an isolation. Undoing the isolation moves it back.
+    ///
+    /// # Errors
+    /// There is no such isolation or process, or the kernel refuses the move.
+    pub fn move_in(&mut self, name: &str, pid: i32) -> Result<(), Refusal> {
+        let group = self.entrance(name)?;
+        let leader = self.kernel.thread(pid).filter(|thread| !thread.fixed);
+        let Some(leader) = leader else {
+            let reason = format!("there is no process {pid} that can be moved");
+            return Err(Refusal::Request(reason, "name the number of a process".into()));
+        };
+        let ids = self.kernel.names(&format!("/proc/{pid}/task"));
+        let mut threads: Vec<_> = ids.iter().filter_map(|id| self.kernel.thread(id.parse().ok()?)).collect();
+        if threads.is_empty() {
+            threads.push(leader);
+        }
+        self.move_process(pid, &threads, &group)
+    }
+
+    /// The directory of the set of an isolation: a process that writes itself to its `cgroup.procs` is isolated.
+    ///
+    /// # Errors
+    /// There is no such isolation, or it is not complete.
+    pub fn entrance(&self, name: &str) -> Result<String, Refusal> {
+        let isolation = self.journal.isolation(name).ok_or_else(|| Refusal::Unknown(name.to_owned()))?;
+        if isolation.phase != Phase::Complete {
+            let fix = format!("`takt isolate undo --name {name}`, and create it again");
+            return Err(Refusal::Request(format!("the isolation `{name}` is not complete"), fix));
+        }
+        Ok(self.path(&group_of(name)))
+    }
+
+    pub(super) fn store(&mut self) -> Result<(), Refusal> {
+        let text = self.journal.text();
+        let text = if self.journal.is_empty() { None } else { Some(text.as_str()) };
+        self.kernel.store(text).map_err(|e| failed("the journal cannot be written", &e))
+    }
+
+    fn hierarchy(&self) -> Result<Hierarchy, Refusal> {
+        self.journal.hierarchy.clone().ok_or_else(|| Refusal::NotRestored("the journal has no hierarchy".into()))
+    }
+    /// The path of a group that is named from the mount.
+    pub(super) fn path(&self, group: &str) -> String {
+        let mount = self.journal.hierarchy.as_ref().map_or("", |hierarchy| &hierarchy.mount);
+        format!("{mount}{}", if group == "/" { "" } else { group })
+    }
+    /// The file that takes threads into a group (cgroup v1), or processes (v2).
+    pub(super) fn members_file(&self, group: &str) -> String {
+        let v2 = self.journal.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.v2);
+        format!("{}/{}", self.path(group), if v2 { "cgroup.procs" } else { "tasks" })
+    }
+    pub(super) fn others_file(&self) -> String {
+        self.members_file(OTHERS)
+    }
+    /// Groups that Takt has made, below the mount.
+    pub(super) fn own_groups(&self) -> Vec<String> {
+        let sets = self.journal.isolations.iter().map(|isolation| group_of(&isolation.name));
+        sets.chain([OTHERS.to_owned()]).collect()
+    }
+    pub(super) fn group_of(&self, name: &str) -> String {
+        self.path(&group_of(name))
+    }
+    pub(super) fn online(&self) -> Result<CpuSet, Refusal> {
+        // Without a hierarchy there is no isolation.
+        self.journal.hierarchy.as_ref().map_or(Ok(CpuSet::EMPTY), |hierarchy| self.online_in(hierarchy))
+    }
+    fn online_in(&self, hierarchy: &Hierarchy) -> Result<CpuSet, Refusal> {
+        let file =
+            if hierarchy.v2 { format!("{}/online", plan::CPU) } else { format!("{}/cpuset.cpus", hierarchy.mount) };
+        let text = self.kernel.read(&file).map_err(|e| failed("the CPUs of this machine are not known", &e))?;
+        Ok(parse_cpus(&text))
+    }
+}
+
+/// Whether a step changes files, and not groups or threads.
+fn is_setting(step: Step) -> bool {
+    !matches!(step, Step::Exclusive | Step::Domain | Step::Tasks | Step::KernelThreads)
+}
+
+fn without(form: super::value::Form, now: &str, claim: &Claim, online: &CpuSet) -> String {
+    super::value::claimed(form, now, online, [claim].into_iter())
+}

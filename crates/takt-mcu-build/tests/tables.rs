@@ -1,0 +1,137 @@
+//! Tables of all workloads of the project, and the faults of others with their places.
+
+use std::fs;
+use std::path::Path;
+use takt_core::wire;
+use takt_mcu_build::{Settings, identifiers, source, table};
+use takt_workload::{Code, Diagnostic, Options, Source};
+
+fn load(text: &str) -> takt_workload::Workload {
+    let source = Source { name: "test.yaml".into(), text: text.into() };
+    takt_workload::load(source, &Options::default()).expect("a workload")
+}
+
+fn faults(text: &str, settings: &Settings) -> Vec<(Code, String, String)> {
+    let workload = load(text);
+    let shown = |fault: &Diagnostic| {
+        let place = workload.source.text.get(fault.span.clone()).unwrap_or_default();
+        (fault.code, place.to_owned(), fault.message.clone())
+    };
+    table(&workload, settings).expect_err("it has faults").iter().map(shown).collect()
+}
+
+const TASK: &str = "tasks: [{name: a, period: 10ms, runtime: 1ms}]\n";
+
+#[test]
+fn a_table_is_the_system_again() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let (mut made, mut refused) = (0, 0);
+    for entry in fs::read_dir(directory).expect("the workloads") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        let source = Source::read(&path).expect("a text");
+        let Ok(workload) = takt_workload::load(source, &Options::default()) else { continue };
+        let settings = Settings { allow_unschedulable: true, ..Settings::default() };
+        match table(&workload, &settings) {
+            Ok(made_of_it) => {
+                made += 1;
+                let again = wire::get_system(&made_of_it.bytes, &made_of_it.policy.profile).expect("bytes of a system");
+                assert_eq!(again, made_of_it.system, "{}", path.display());
+                assert_eq!(made_of_it.hash, wire::hash(&made_of_it.bytes));
+                // Bytes that are cut off are none.
+                let cut = &made_of_it.bytes[..made_of_it.bytes.len() - 1];
+                assert!(wire::get_system(cut, &made_of_it.policy.profile).is_none());
+                assert!(source::has_all(&made_of_it), "{}", path.display());
+            }
+            Err(faults) => {
+                refused += 1;
+                assert!(faults.iter().all(|fault| fault.hint.is_some()), "{}: {faults:?}", path.display());
+            }
+        }
+    }
+    assert!(made >= 5 && refused >= 5, "{made} tables, {refused} refused");
+}
+
+mod source {
+    use super::{identifiers, source};
+
+    /// The text names the policy and each task.
+    pub(crate) fn has_all(table: &takt_mcu_build::Table) -> bool {
+        let text = source(table, "TABLE");
+        let idents = identifiers(&table.tasks);
+        text.contains(&table.path) && idents.iter().all(|ident| text.contains(&format!("pub const {ident}:")))
+    }
+}
+
+#[test]
+fn keys_of_simulations_and_processes_are_refused_at_their_places() {
+    for (key, text) in [
+        ("tick", format!("policy: edf\ntick: 1ms\n{TASK}")),
+        ("timer_resolution", format!("policy: edf\ntimer_resolution: 1ms\n{TASK}")),
+        ("timer_lateness", format!("policy: edf\ntimer_lateness: 1ms\n{TASK}")),
+    ] {
+        let found = faults(&text, &Settings::default());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].0, found[0].1.starts_with(key)), (Code::NotSupportedHere, true), "{found:?}");
+    }
+    let several = format!("policy: g-edf\ncpus: [0, 1]\n{TASK}");
+    let found = faults(&several, &Settings::default());
+    assert!(found.iter().any(|(code, ..)| *code == Code::NotSupportedHere), "{found:?}");
+    assert!(found.iter().all(|(code, ..)| *code != Code::Overload), "{found:?}");
+}
+
+#[test]
+fn a_thread_cannot_complete_aborted_work() {
+    for rule in ["finish", "signal"] {
+        let text = format!("policy: edf\ntasks: [{{name: a, period: 10ms, runtime: 1ms, on_abort: {rule}}}]\n");
+        let found = faults(&text, &Settings::default());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].2.contains(rule) && !found[0].1.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn policies_for_several_cpus_are_refused() {
+    let found = faults(&format!("policy: llref\n{TASK}"), &Settings::default());
+    assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [Code::UnsuitablePolicy]);
+    assert!(found[0].1.starts_with("policy"), "{found:?}");
+}
+
+#[test]
+fn stacks_and_names_of_the_build_script_are_checked() {
+    let text = format!("policy: edf\n{TASK}");
+    let stack = |bytes| Settings { stacks: vec![("a".into(), bytes)], ..Settings::default() };
+    for bytes in [0, 255, 248, 260] {
+        let found = faults(&text, &stack(bytes));
+        assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [Code::OutOfRange], "{bytes}");
+        assert!(found[0].1.contains('a'), "it points at the task: {found:?}");
+    }
+    assert!(table(&load(&text), &stack(256)).is_ok());
+    let unknown = Settings { restarts: vec!["b".into()], ..Settings::default() };
+    assert_eq!(faults(&text, &unknown)[0].0, Code::UnknownName);
+}
+
+#[test]
+fn a_workload_that_is_not_schedulable_with_its_costs_is_refused() {
+    let text = "policy: edf\ncosts: {scheduler: 100us}\ntasks: [{name: a, period: 1ms, runtime: 0.9ms}]\n";
+    let found = faults(text, &Settings::default());
+    assert_eq!((found[0].0, found[0].1.starts_with("tasks")), (Code::Overload, true), "{found:?}");
+    let allowed = table(&load(text), &Settings { allow_unschedulable: true, ..Settings::default() }).expect("a table");
+    assert_eq!(allowed.warnings.iter().map(|w| w.code).collect::<Vec<_>>(), [Code::Overload]);
+    assert!(table(&load(&text.replace("100us", "10us")), &Settings::default()).is_ok());
+}
+
+#[test]
+fn commands_are_ignored_with_a_warning() {
+    let text = "policy: edf\ntasks: [{name: a, cmd: /bin/true, period: 10ms, runtime: 1ms}]\n";
+    let made = table(&load(text), &Settings::default()).expect("a table");
+    assert!(made.warnings.iter().any(|w| w.code == Code::IgnoredKey), "{:?}", made.warnings);
+}
+
+#[test]
+fn names_become_identifiers_that_differ() {
+    let names = ["left wheel", "left-wheel", "2nd", "", "µ"].map(str::to_owned);
+    assert_eq!(identifiers(&names), ["LEFT_WHEEL", "LEFT_WHEEL_", "N2ND", "N", "N_"]);
+}

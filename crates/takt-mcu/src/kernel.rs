@@ -1,0 +1,517 @@
+//! The kernel: from calls, notes and the clock to inputs of the engine, and from its commands to threads.
+
+use crate::board::{Board, Ending};
+use crate::error::Error;
+use crate::fault::{Cause, Fault};
+use crate::port::{self, free};
+use crate::shared::{self, Call, IDLE, RELEASE, Scheduler, WAKE};
+use crate::trace::Tracer;
+use crate::wait::Waiting;
+use alloc::vec;
+use alloc::vec::Vec;
+use takt_core::engine::{Activity, Answer, Command, Engine, Input, Question};
+use takt_core::model::{ResourceId, TaskId};
+use takt_core::record::{JobId, Place};
+use takt_core::time::{Span, Time};
+use takt_core::wire::{Figure, FigureKind, Message};
+use takt_core::work::Work;
+
+/// The reason for which a thread is blocked.
+#[derive(Clone, Copy)]
+struct Wait {
+    /// `None`: a wake-up, or an instant alone.
+    on: Option<&'static Waiting>,
+    until: Option<Time>,
+    /// The end of this wait is no failure: it sleeps.
+    sleeps: bool,
+    /// Its place in the order of those that wait.
+    order: u32,
+}
+
+/// A task's thread.
+#[derive(Clone, Default)]
+struct Thread {
+    wait: Option<Wait>,
+    /// A wake-up came while the thread did not wait for it.
+    token: bool,
+    /// CPU time of the job with this number, and how much of it the engine knows.
+    job: JobId,
+    used: Span,
+    known: Span,
+    total: Span,
+    locks: u16,
+    /// It is at the handler of an aborted job, or will be.
+    handler: bool,
+}
+
+/// A resource as the kernel knows it. The engine decides about its holder.
+#[derive(Clone, Copy, Default)]
+struct Lock {
+    owner: Option<TaskId>,
+    poisoned: bool,
+}
+
+/// The kinds of steps whose costs are counted.
+const KINDS: usize = 3;
+
+/// The kind of a step by its first input.
+fn kind(input: &Input) -> usize {
+    match input {
+        Input::Release { .. } => 0,
+        Input::Complete { .. } => 1,
+        _ => 2,
+    }
+}
+
+/// Counts of the kernel itself.
+#[derive(Default)]
+struct Costs {
+    entries: u32,
+    steps: u32,
+    misuses: u32,
+    /// By kind: how many entries with a step, their ticks in all, and the most.
+    of: [(u32, u64, u32); KINDS],
+}
+
+pub(crate) struct Kernel {
+    engine: Engine,
+    board: &'static dyn Board,
+    tracer: Tracer,
+    threads: Vec<Thread>,
+    locks: Vec<Lock>,
+    inputs: Vec<Input>,
+    replies: Vec<(TaskId, ResourceId, Answer)>,
+    restarts: Vec<bool>,
+    /// The task that runs.
+    current: Option<TaskId>,
+    /// Since when it runs.
+    resumed: Time,
+    /// How many threads wait for something that the kernel watches.
+    waiting: usize,
+    order: u32,
+    end: Option<Time>,
+    tick: (u32, u32),
+    costs: Costs,
+}
+
+/// The parts of which the kernel is built.
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    pub(crate) board: &'static dyn Board,
+    pub(crate) tracer: Tracer,
+    pub(crate) restarts: Vec<bool>,
+    pub(crate) duration: Option<Span>,
+    pub(crate) table: u64,
+}
+
+impl Kernel {
+    /// The kernel at time zero, after the engine's first step, which costs most. Allocates all that it ever needs.
+    pub(crate) fn new(parts: Parts) -> Kernel {
+        let Parts { engine, board, mut tracer, restarts, duration, table } = parts;
+        let (tasks, resources) = (engine.system().tasks.len(), engine.system().resources);
+        let tick = shared::tick_length(board.frequency());
+        let (nanoseconds, ticks) = tick;
+        tracer.message(&Message::Header { table, nanoseconds, ticks });
+        let mut kernel = Kernel {
+            engine,
+            board,
+            tracer,
+            threads: vec![Thread::default(); tasks],
+            locks: vec![Lock::default(); usize::from(resources)],
+            // A call can be two inputs, each task can have a release and a wake-up, and a measurement comes first.
+            inputs: Vec::with_capacity(2 * tasks + 4),
+            replies: Vec::with_capacity(2 * tasks + 16),
+            restarts,
+            current: None,
+            resumed: Time::ZERO,
+            waiting: 0,
+            order: 0,
+            end: duration.map(|duration| Time::ZERO + duration),
+            tick,
+            costs: Costs::default(),
+        };
+        kernel.step(Time::ZERO);
+        kernel.current = kernel.engine.running_on(Place(0));
+        kernel
+    }
+
+    /// Ascribes the time since the last entry to the task that ran. Kernel time is no task's.
+    fn account(&mut self, now: Time) {
+        let Some(task) = self.current else { return };
+        let thread = &mut self.threads[task.index()];
+        let job = self.engine.job(task).map_or(thread.job, |job| job.number);
+        if thread.job != job {
+            (thread.job, thread.used, thread.known) = (job, Span::ZERO, Span::ZERO);
+        }
+        let ran = (now - self.resumed).or_zero();
+        self.resumed = self.resumed.max(now);
+        thread.used += ran;
+        thread.total += ran;
+        let total = thread.total;
+        free(|cs| {
+            if let Some(slot) = port::shared().slot(cs, task.index()) {
+                slot.cpu_time.set(total);
+            }
+        });
+        if self.engine.wants_usage(task) && thread.used != thread.known {
+            self.inputs.push(Input::Usage { task, consumed: Work::nominal(thread.used) });
+        }
+    }
+
+    /// A call that is refused, or that is answered without the engine.
+    fn answer(&mut self, task: TaskId, answer: Result<(), Error>) {
+        if let Some(error) = answer.err().filter(|error| error.is_misuse()) {
+            self.costs.misuses += 1;
+            self.tracer.message(&Message::Misuse { task: task.0, error: error as u8 });
+        }
+        free(|cs| port::shared().answer(cs, task.index(), answer));
+    }
+
+    /// Makes an input of the running thread's call, or answers it.
+    fn call(&mut self, now: Time, call: Call) {
+        let Some(task) = self.current else { return };
+        let answer = match call {
+            Call::Complete => self.complete(task),
+            Call::Block if core::mem::take(&mut self.threads[task.index()].token) => Ok(()),
+            Call::Block => self.wait(task, None, None, false),
+            Call::Sleep(until) if until <= now => Ok(()),
+            Call::Sleep(until) => self.wait(task, None, Some(until), true),
+            Call::Yield => self.input(Input::Yield { task }),
+            Call::Lock(resource) => self.lock(task, resource, false),
+            Call::TryLock(resource) => self.lock(task, resource, true),
+            Call::Unlock(resource) => self.unlock(task, resource),
+            Call::Wait { on, until, unlock } => self.wait_for(now, task, on, until, unlock),
+            Call::Input(input) => self.input(input),
+            Call::Counts(of) => {
+                let counts = self.engine.counts(TaskId(of));
+                free(|cs| port::shared().counts.borrow(cs).set(Some(counts)));
+                Ok(())
+            }
+        };
+        self.answer(task, answer);
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), Error> {
+        self.inputs.push(input);
+        Ok(())
+    }
+
+    fn complete(&mut self, task: TaskId) -> Result<(), Error> {
+        if self.threads[task.index()].locks > 0 {
+            return Err(Error::HoldsLock);
+        }
+        let job = self.engine.at(task).ok_or(Error::Refused)?;
+        if core::mem::take(&mut self.threads[task.index()].handler) {
+            self.locks.iter_mut().filter(|lock| lock.owner == Some(task)).for_each(|lock| lock.owner = None);
+        }
+        self.input(Input::Complete { task, job })
+    }
+
+    fn lock(&mut self, task: TaskId, resource: ResourceId, only_if_free: bool) -> Result<(), Error> {
+        let lock = self.locks.get(usize::from(resource.0)).ok_or(Error::Refused)?;
+        match lock.owner {
+            Some(owner) if owner == task => Err(Error::Held),
+            Some(_) if only_if_free => Err(Error::WouldBlock),
+            _ => self.input(Input::Lock { task, resource }),
+        }
+    }
+
+    fn unlock(&mut self, task: TaskId, resource: ResourceId) -> Result<(), Error> {
+        let lock = self.locks.get_mut(usize::from(resource.0)).filter(|lock| lock.owner == Some(task));
+        lock.ok_or(Error::NotHeld)?.owner = None;
+        let thread = &mut self.threads[task.index()];
+        thread.locks = thread.locks.saturating_sub(1);
+        self.input(Input::Unlock { task, resource })
+    }
+
+    /// The thread waits: the engine learns that its job is blocked.
+    fn wait(
+        &mut self,
+        task: TaskId,
+        on: Option<&'static Waiting>,
+        until: Option<Time>,
+        sleeps: bool,
+    ) -> Result<(), Error> {
+        self.order = self.order.wrapping_add(1);
+        self.threads[task.index()].wait = Some(Wait { on, until, sleeps, order: self.order });
+        self.waiting += 1;
+        self.input(Input::Block { task })
+    }
+
+    /// The thread wants one of a count. Since it asked, an interrupt may have given one.
+    fn wait_for(
+        &mut self,
+        now: Time,
+        task: TaskId,
+        on: &'static Waiting,
+        until: Option<Time>,
+        unlock: Option<ResourceId>,
+    ) -> Result<(), Error> {
+        if let Some(resource) = unlock {
+            self.unlock(task, resource).inspect_err(|_| free(|cs| on.leave(cs)))?;
+        }
+        if free(|cs| on.take(cs)) {
+            free(|cs| on.leave(cs));
+            return Ok(());
+        }
+        if until.is_some_and(|until| until <= now) {
+            free(|cs| on.leave(cs));
+            return Err(Error::TimedOut);
+        }
+        self.wait(task, Some(on), until, false)
+    }
+
+    /// The thread does not wait any longer.
+    fn stop_waiting(&mut self, task: usize) {
+        if let Some(wait) = self.threads[task].wait.take() {
+            self.waiting -= 1;
+            if let Some(on) = wait.on {
+                free(|cs| on.leave(cs));
+            }
+        }
+    }
+
+    fn wake(&mut self, task: usize, answer: Result<(), Error>) {
+        self.stop_waiting(task);
+        free(|cs| port::shared().answer(cs, task, answer));
+        self.inputs.push(Input::Wake { task: TaskId(task as u32) });
+    }
+
+    /// Makes inputs of what interrupts and threads have noted. O(tasks) if there is something.
+    fn notes(&mut self) {
+        if !free(|cs| port::shared().take_noted(cs)) {
+            return;
+        }
+        for index in 0..self.threads.len() {
+            let task = TaskId(index as u32);
+            let noted = free(|cs| port::shared().take_notes(cs, index));
+            if noted & WAKE != 0 {
+                match self.threads[index].wait {
+                    Some(Wait { on: None, sleeps: false, .. }) => self.wake(index, Ok(())),
+                    _ => self.threads[index].token = true,
+                }
+            }
+            if noted & RELEASE != 0 {
+                if self.engine.is_released_by_events(task) {
+                    self.inputs.push(Input::Release { task });
+                } else {
+                    self.costs.misuses += 1;
+                    self.tracer.message(&Message::Misuse { task: task.0, error: Error::NoEvents as u8 });
+                }
+            }
+        }
+    }
+
+    /// Wakes threads that have what they wait for, in the order in which they came, and those whose time has come. O(waiting tasks²).
+    fn watch(&mut self, now: Time) {
+        if self.waiting == 0 {
+            return;
+        }
+        let there = |thread: &Thread| {
+            thread.wait.filter(|wait| wait.on.is_some_and(|on| free(|cs| on.count(cs) > 0))).map(|wait| wait.order)
+        };
+        let newest = self.order;
+        let next = |threads: &[Thread]| {
+            let found = threads.iter().enumerate().filter_map(|(index, thread)| Some((there(thread)?, index)));
+            // Order numbers wrap around: the distance to the newest counts.
+            found.max_by_key(|(order, _)| newest.wrapping_sub(*order)).map(|(_, index)| index)
+        };
+        while let Some(index) = next(&self.threads) {
+            if let Some(on) = self.threads[index].wait.and_then(|wait| wait.on) {
+                free(|cs| on.take(cs));
+            }
+            self.wake(index, Ok(()));
+        }
+        for index in 0..self.threads.len() {
+            let due = |wait: &Wait| wait.until.is_some_and(|until| until <= now);
+            if let Some(wait) = self.threads[index].wait.filter(due) {
+                self.wake(index, if wait.sleeps { Ok(()) } else { Err(Error::TimedOut) });
+            }
+        }
+    }
+
+    /// A fault of the running thread: the job is aborted, or the kernel stops.
+    fn fault(&mut self, fault: &Fault) {
+        let Fault { cause, task, pc, lr, detail, at } = *fault;
+        self.tracer.message(&Message::Fault { task, cause: cause as u8, pc, lr, detail, at });
+        let known = self.current.filter(|current| Some(current.0) == task && self.restarts[current.index()]);
+        let Some(task) = known else {
+            self.tracer.finish(self.board);
+            port::shared().stop(fault)
+        };
+        self.inputs.push(Input::Abort { task });
+    }
+
+    /// The thread's job was aborted. Its locks are poisoned, and the engine has unlocked them, unless a handler follows.
+    fn aborted(&mut self, task: TaskId) {
+        let described = self.engine.system().tasks[task.index()].handler.is_some();
+        let thread = &mut self.threads[task.index()];
+        thread.handler = described && !thread.handler;
+        let owner = Some(task).filter(|_| thread.handler);
+        for lock in self.locks.iter_mut().filter(|lock| lock.owner == Some(task)) {
+            *lock = Lock { owner, poisoned: true };
+        }
+        self.begin_again(task, false);
+    }
+
+    /// The thread begins again, and waits for nothing.
+    fn begin_again(&mut self, task: TaskId, handler: bool) {
+        self.stop_waiting(task.index());
+        let thread = &mut self.threads[task.index()];
+        (thread.locks, thread.used, thread.known) = (0, Span::ZERO, Span::ZERO);
+        port::restart(task.index(), handler);
+    }
+
+    /// One step of the engine, and what follows from it.
+    fn step(&mut self, now: Time) {
+        if let Some(Input::Usage { task, consumed }) = self.inputs.first() {
+            self.threads[task.index()].known = consumed.nominal_time();
+        }
+        self.tracer.step(&Message::Step { now }, &self.inputs);
+        let reaction = self.engine.step(now, &self.inputs, &mut self.tracer);
+        let commands = reaction.commands.len();
+        for reply in reaction.replies {
+            if let Question::Resource(resource) = reply.question {
+                self.replies.push((reply.task, resource, reply.answer));
+            }
+        }
+        self.costs.steps += 1;
+        for index in 0..commands {
+            match self.engine.commands()[index] {
+                Command::Replace { task } => self.aborted(task),
+                Command::Start { task, work: Activity::Handler, .. }
+                | Command::Continue { task, work: Activity::Handler, .. } => {
+                    self.threads[task.index()].handler = true;
+                    self.begin_again(task, true);
+                }
+                _ => {}
+            }
+        }
+        while let Some((task, resource, answer)) = self.replies.pop() {
+            match answer {
+                Answer::Granted => self.granted(task, resource),
+                Answer::Refused => self.answer(task, Err(Error::Refused)),
+                Answer::Waits => {}
+            }
+        }
+        self.inputs.clear();
+    }
+
+    fn granted(&mut self, task: TaskId, resource: ResourceId) {
+        let lock = &mut self.locks[usize::from(resource.0)];
+        lock.owner = Some(task);
+        let poisoned = core::mem::take(&mut lock.poisoned);
+        self.threads[task.index()].locks += 1;
+        self.answer(task, if poisoned { Err(Error::Poisoned) } else { Ok(()) });
+    }
+
+    /// The end of the run: the engine is closed, and the figures follow.
+    fn close(&mut self, end: Time) -> ! {
+        self.tracer.step(&Message::Close { end }, &self.inputs);
+        self.engine.close(end, &self.inputs, &mut self.tracer);
+        self.figures();
+        self.tracer.message(&Message::End);
+        self.tracer.finish(self.board);
+        self.board.end(Ending::Completed)
+    }
+
+    fn figures(&mut self) {
+        let (arena, late) = port::memory();
+        let Costs { entries, steps, misuses, of } = core::mem::take(&mut self.costs);
+        let mut figure = |kind, index: usize, value: u64| {
+            self.tracer.message(&Message::Figure(Figure { kind, index: index as u32, value }));
+        };
+        figure(FigureKind::Arena, 0, arena.into());
+        figure(FigureKind::LateAllocations, 0, late.into());
+        figure(FigureKind::HandlerStack, 0, port::handler_stack_used().into());
+        figure(FigureKind::Entries, 0, entries.into());
+        figure(FigureKind::Steps, 0, steps.into());
+        figure(FigureKind::Misuses, 0, misuses.into());
+        for (kind, (count, ticks, most)) in of.into_iter().enumerate() {
+            figure(FigureKind::StepCount, kind, count.into());
+            figure(FigureKind::StepTicks, kind, ticks);
+            figure(FigureKind::StepMost, kind, most.into());
+        }
+        for index in 0..=self.threads.len() {
+            figure(FigureKind::Stack, index, port::stack_used(index).into());
+        }
+        for (index, thread) in self.threads.iter().enumerate() {
+            let merged = free(|cs| port::shared().slot(cs, index).map_or(0, |slot| slot.merged.get()));
+            figure(FigureKind::CpuTime, index, thread.total.ns() as u64);
+            figure(FigureKind::Merged, index, merged.into());
+        }
+        let own = free(|cs| port::shared().own(cs));
+        for (index, value) in own.into_iter().enumerate().filter(|(_, value)| *value > 0) {
+            figure(FigureKind::Own, index, value);
+        }
+    }
+
+    /// Sets the alarm to the next instant at which the kernel has something to do.
+    fn plan(&mut self) {
+        self.resumed = port::now();
+        // The budget of the thread that runs lasts from now on: its job has not run since it was stopped, and the kernel's time is not its own.
+        let left = self.current.filter(|task| self.engine.wants_usage(*task)).and_then(|task| {
+            let thread = &self.threads[task.index()];
+            Some(self.engine.budget_left(task)? - (thread.used - thread.known))
+        });
+        let due = match left {
+            Some(left) => self.engine.next_due_with_budgets_from(self.resumed + left.or_zero()),
+            None => self.engine.next_due(),
+        };
+        let mut due = due.unwrap_or(Time::MAX).min(self.end.unwrap_or(Time::MAX));
+        if self.waiting > 0 {
+            let until = |thread: &Thread| thread.wait.and_then(|wait| wait.until);
+            due = self.threads.iter().filter_map(until).fold(due, Time::min);
+        }
+        self.board.alarm(shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick));
+    }
+}
+
+impl Scheduler for Kernel {
+    fn enter(&mut self) -> usize {
+        let before = self.board.ticks();
+        let (call, fault) = free(|cs| (port::shared().call.borrow(cs).take(), port::shared().fault.borrow(cs).take()));
+        let now = port::now();
+        self.costs.entries += 1;
+        self.inputs.clear();
+        self.account(now);
+        if let Some(end) = self.end.filter(|end| *end <= now) {
+            // A job that ends with the run is completed.
+            if let (Some(Call::Complete), Some(task)) = (call, self.current.filter(|_| end == now)) {
+                let _ = self.complete(task);
+            }
+            self.close(end);
+        }
+        let measured = self.inputs.len();
+        let overflow = self.current.filter(|task| fault.is_none() && port::overflowed(task.index()));
+        let overflow = overflow.map(|task| Fault {
+            cause: Cause::StackOverflow,
+            task: Some(task.0),
+            pc: 0,
+            lr: 0,
+            detail: 0,
+            at: now,
+        });
+        if let Some(fault) = fault.or(overflow) {
+            self.fault(&fault);
+        } else if let Some(call) = call {
+            self.call(now, call);
+        }
+        self.notes();
+        self.watch(now);
+        let kind = self.inputs.get(measured).map_or(0, kind);
+        let stepped = self.inputs.len() > measured || self.engine.next_due().is_some_and(|due| due <= now);
+        if stepped {
+            self.step(now);
+            self.current = self.engine.running_on(Place(0));
+        }
+        self.plan();
+        if stepped {
+            let ticks = self.board.ticks().wrapping_sub(before);
+            let (count, sum, most) = &mut self.costs.of[kind];
+            (*count, *sum, *most) = (*count + 1, *sum + u64::from(ticks), (*most).max(ticks));
+        }
+        free(|cs| port::shared().current.borrow(cs).set(self.current.map_or(IDLE, TaskId::index)));
+        self.current.map_or(self.threads.len(), TaskId::index)
+    }
+}

@@ -1,0 +1,169 @@
+//! The trace: messages in a ring that the kernel fills and the idle thread empties.
+
+use crate::board::Board;
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use takt_core::input::Input;
+use takt_core::record::{Record, Sink};
+use takt_core::time::Time;
+use takt_core::wire::{Message, Output, check, put_body};
+
+/// How the trace leaves the board.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trace {
+    bytes: u32,
+    records: bool,
+}
+
+impl Trace {
+    /// No trace.
+    pub const OFF: Trace = Trace { bytes: 0, records: false };
+
+    /// No steps and no records, but faults, misuses, and the figures at the end: for measurements that the trace would disturb.
+    pub const FIGURES: Trace = Trace { bytes: 1024, records: false };
+
+    /// A ring of so many bytes, which the idle thread empties to the board ([`Board::write`]). It is rounded up to a power of two.
+    /// A message that finds no room is counted.
+    #[must_use]
+    pub const fn ring(bytes: u32) -> Trace {
+        Trace { bytes: if bytes == 0 { 0 } else { bytes.next_power_of_two() }, records: true }
+    }
+}
+
+/// Bytes on their way to the board. One side writes them, and one reads them.
+pub(crate) struct Ring {
+    bytes: Box<[AtomicU8]>,
+    written: AtomicU32,
+    read: AtomicU32,
+}
+
+impl Ring {
+    pub(crate) fn new(trace: Trace) -> Option<&'static Ring> {
+        let bytes = (0..trace.bytes).map(|_| AtomicU8::new(0)).collect();
+        let ring = Ring { bytes, written: AtomicU32::new(0), read: AtomicU32::new(0) };
+        (trace.bytes > 0).then(|| &*Box::leak(Box::new(ring)))
+    }
+
+    fn place(&self, at: u32) -> Option<&AtomicU8> {
+        self.bytes.get(at as usize & (self.bytes.len() - 1))
+    }
+
+    fn room(&self) -> u32 {
+        let (written, read) = (self.written.load(Ordering::Relaxed), self.read.load(Ordering::Acquire));
+        self.bytes.len() as u32 - written.wrapping_sub(read)
+    }
+
+    fn set(&self, at: u32, byte: u8) {
+        if let Some(place) = self.place(at) {
+            place.store(byte, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a message if there is room for it. No byte of it is seen before all of them are there.
+    fn push(&self, base: Time, message: &Message) -> bool {
+        let first = self.written.load(Ordering::Relaxed);
+        let room = self.room();
+        // The length comes first, and is known last.
+        let mut body =
+            Body { ring: self, at: first.wrapping_add(1), end: first.wrapping_add(room), sum: 0, full: room < 2 };
+        put_body(&mut body, base, message);
+        let (length, sum) = (body.at.wrapping_sub(first) - 1, body.sum);
+        body.put(sum);
+        if body.full {
+            return false;
+        }
+        self.set(first, length as u8);
+        self.written.store(body.at, Ordering::Release);
+        true
+    }
+
+    /// Hands bytes to the board, as many as it takes. Returns whether none are left.
+    pub(crate) fn drain(&self, board: &dyn Board) -> bool {
+        loop {
+            let (read, written) = (self.read.load(Ordering::Relaxed), self.written.load(Ordering::Acquire));
+            if read == written {
+                return true;
+            }
+            let byte = self.place(read).map_or(0, |place| place.load(Ordering::Relaxed));
+            if !board.write(byte) {
+                return false;
+            }
+            self.read.store(read.wrapping_add(1), Ordering::Release);
+        }
+    }
+}
+
+/// The place in the ring of a message that is written.
+struct Body<'a> {
+    ring: &'a Ring,
+    at: u32,
+    end: u32,
+    sum: u8,
+    full: bool,
+}
+
+impl Output for Body<'_> {
+    #[inline]
+    fn put(&mut self, byte: u8) {
+        self.full |= self.at == self.end;
+        if !self.full {
+            self.ring.set(self.at, byte);
+            self.sum = check(self.sum, byte);
+            self.at = self.at.wrapping_add(1);
+        }
+    }
+}
+
+/// Writes messages into the ring.
+pub(crate) struct Tracer {
+    ring: Option<&'static Ring>,
+    /// Whether steps and their records are written.
+    records: bool,
+    /// The instant of the last step.
+    base: Time,
+    dropped: u64,
+}
+
+impl Tracer {
+    pub(crate) fn new(ring: Option<&'static Ring>, trace: Trace) -> Tracer {
+        Tracer { ring, records: trace.records && ring.is_some(), base: Time::ZERO, dropped: 0 }
+    }
+
+    pub(crate) fn message(&mut self, message: &Message) {
+        let Some(ring) = self.ring else { return };
+        if self.dropped > 0 && ring.push(self.base, &Message::Dropped { count: self.dropped }) {
+            self.dropped = 0;
+        }
+        if self.dropped > 0 || !ring.push(self.base, message) {
+            self.dropped += 1;
+        }
+        if let Message::Step { now } | Message::Close { end: now } = message {
+            self.base = *now;
+        }
+    }
+
+    /// A step with its inputs, before the engine makes it.
+    pub(crate) fn step(&mut self, first: &Message, inputs: &[Input]) {
+        if !self.records {
+            return;
+        }
+        self.message(first);
+        inputs.iter().for_each(|input| self.message(&Message::Input(*input)));
+    }
+
+    /// Hands everything to the board, and waits for it.
+    pub(crate) fn finish(&mut self, board: &dyn Board) {
+        if let Some(ring) = self.ring {
+            while !ring.drain(board) {}
+        }
+    }
+}
+
+impl Sink for Tracer {
+    fn record(&mut self, record: Record) {
+        self.message(&Message::Record(record));
+    }
+    fn wants_records(&self) -> bool {
+        self.records
+    }
+}

@@ -1,0 +1,212 @@
+//! The microcontroller kernel in QEMU: the board's decisions are those of the host, and sizes and costs stay what they are.
+
+use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "thumbv7m-none-eabi";
+const EMULATOR: &str = "qemu-system-arm";
+/// Sizes and costs as they were last accepted. `UPDATE=1 cargo xtask mcu` writes it.
+const FIGURES: &str = "mcu/figures.json";
+/// A figure may grow by so many per cent.
+const TOLERANCE: u64 = 3;
+/// Policies whose images are compared with the host, and the workloads of each. `cargo xtask mcu --all` takes all policies for one CPU.
+const COMPARED: &str = "mcu/compared.json";
+/// Flash and RAM of the first program at most, in bytes: those of an STM32F103C8.
+const FLASH: u64 = 64 * 1024;
+const RAM: u64 = 20 * 1024;
+
+/// Builds the images, runs them, and compares.
+pub(crate) fn run(all: bool) -> Outcome {
+    let missing = if !has_target(TARGET) {
+        Some(format!("the Rust target {TARGET} is not installed: rustup target add {TARGET}"))
+    } else if Command::new(EMULATOR).arg("--version").output().is_err() {
+        Some(format!("{EMULATOR} is not installed: apt-get install qemu-system-arm"))
+    } else {
+        None
+    };
+    if let Some(why) = missing {
+        return if in_ci() && !has_target(TARGET) { Outcome::Failed(why) } else { Outcome::Skipped(why) };
+    }
+    match checked(all) {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+fn checked(all: bool) -> Result<()> {
+    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
+    ensure!(built.success(), "takt could not be built");
+    let target = PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?);
+    let bench = Bench { takt: target.join("debug/takt"), images: target.join("mcu") };
+    fs::create_dir_all(&bench.images)?;
+    let compared: Value = serde_json::from_str(&fs::read_to_string(root().join(COMPARED))?).context(COMPARED)?;
+    let list = |key: &str| -> Vec<String> {
+        let all = compared[key].as_array().into_iter().flatten();
+        all.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let policies = if all { bench.policies()? } else { list("policies") };
+    let workloads = list("workloads");
+    ensure!(!policies.is_empty() && !workloads.is_empty(), "{COMPARED} has no policies or no workloads");
+    for policy in &policies {
+        for workload in &workloads {
+            bench.compare(policy, workload)?;
+        }
+    }
+    bench.repeated()?;
+    let figures = bench.figures()?;
+    bench.remember(figures)
+}
+
+struct Bench {
+    takt: PathBuf,
+    images: PathBuf,
+}
+
+impl Bench {
+    /// Builds a program. The variables are those of its build script.
+    fn build(&self, app: &str, level: &str, variables: &[(&str, &str)]) -> Result<PathBuf> {
+        let mut command = cargo(&["build", "--locked", "--quiet", "--release", "--package", app, "--target", TARGET]);
+        command.current_dir(root().join("mcu")).arg("--target-dir").arg(&self.images);
+        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level).envs(variables.iter().copied());
+        for name in ["TAKT_POLICY", "TAKT_WORKLOAD", "TAKT_TRACE"] {
+            if variables.iter().all(|(given, _)| *given != name) {
+                command.env_remove(name);
+            }
+        }
+        ensure!(command.status()?.success(), "mcu/apps/{app} cannot be built");
+        Ok(self.images.join(TARGET).join("release").join(app))
+    }
+
+    fn workload(name: &str) -> PathBuf {
+        root().join("mcu/apps/play").join(format!("{name}.yaml"))
+    }
+
+    /// Runs an image, and returns the summary of its trace.
+    fn emulate(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.takt);
+        command.args(["mcu", "run"]).arg(image).arg(workload).arg("--json").args(more);
+        if let Some(policy) = policy {
+            command.args(["--policy", policy]);
+        }
+        let output = command.output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {errors}{}", workload.display(), String::from_utf8_lossy(&output.stdout));
+        serde_json::from_slice(&output.stdout).context("the summary is no JSON")
+    }
+
+    /// The policies for one CPU: those of which there are tables.
+    fn policies(&self) -> Result<Vec<String>> {
+        let output = Command::new(&self.takt).args(["policies", "--json"]).output()?;
+        let all: Value = serde_json::from_slice(&output.stdout).context("the list of policies is no JSON")?;
+        let names = all["policies"].as_array().or(all.as_array()).context("no list of policies")?;
+        let names = names.iter().filter_map(|policy| policy["name"].as_str());
+        let suits = |name: &&str| {
+            let mut command = Command::new(&self.takt);
+            command.args(["mcu", "table"]).arg(Bench::workload("periodic")).args(["--policy", name]);
+            command.output().is_ok_and(|output| output.status.success())
+        };
+        Ok(names.filter(suits).map(str::to_owned).collect())
+    }
+
+    /// A replay of the board's steps has the board's records.
+    fn compare(&self, policy: &str, name: &str) -> Result<()> {
+        let workload = Bench::workload(name);
+        let file = format!("{name}.yaml");
+        let image = self.build("play", "s", &[("TAKT_POLICY", policy), ("TAKT_WORKLOAD", &file)])?;
+        let summary = self.emulate(&image, &workload, Some(policy), &[])?;
+        let (records, differing) = (summary["records"].as_u64().unwrap_or(0), &summary["differing_from_replay"]);
+        println!("{policy} {name}: {records} records, {differing} differ from the replay");
+        ensure!(
+            records > 100 && *differing == 0 && summary["dropped"] == 0,
+            "{policy} {name}: the replay is another one"
+        );
+        ensure!(summary["figures"]["late_allocations"] == 0, "{policy} {name}: memory was allocated after the start");
+        Ok(())
+    }
+
+    /// Two runs of an image have the same bytes.
+    fn repeated(&self) -> Result<()> {
+        let image = self.build("play", "s", &[("TAKT_WORKLOAD", "locks.yaml")])?;
+        let streams = ["first", "second"].map(|name| self.images.join(format!("{name}.stream")));
+        for stream in &streams {
+            self.emulate(&image, &Bench::workload("locks"), None, &["--stream", &stream.to_string_lossy()])?;
+        }
+        ensure!(fs::read(&streams[0])? == fs::read(&streams[1])?, "two runs of an image have other bytes");
+        println!("two runs have the same bytes");
+        Ok(())
+    }
+
+    /// Sizes of the first program at level `z`, and costs of five tasks under EDF without a trace at level `s`.
+    fn figures(&self) -> Result<Map<String, Value>> {
+        let first = self.build("first", "z", &[])?;
+        let (flash, fixed) = sizes(&fs::read(&first)?).context("the image is no ELF file of 32 bits")?;
+        let workload = root().join("mcu/apps/first/first.yaml");
+        let summary = self.emulate(&first, &workload, None, &[])?;
+        let memory = |key: &str| summary["figures"][key].as_u64().unwrap_or(0);
+        let ram = fixed + memory("arena") + memory("handler_stack");
+        let five = ("TAKT_WORKLOAD", "five.yaml");
+        let image = self.build("play", "s", &[five, ("TAKT_TRACE", "figures")])?;
+        let summary = self.emulate(&image, &Bench::workload("five"), None, &[])?;
+        let mut figures = Map::new();
+        figures.insert("first_flash_bytes".into(), flash.into());
+        figures.insert("first_ram_bytes".into(), ram.into());
+        for entry in summary["figures"]["entries_with_steps"].as_array().into_iter().flatten() {
+            if let (Some(kind), Some(1..)) = (entry["kind"].as_str(), entry["count"].as_u64()) {
+                // QEMU counts 32 ns for an instruction.
+                let instructions = entry["mean_ns"].as_u64().unwrap_or(0) / 32;
+                figures.insert(format!("{kind}_instructions"), instructions.into());
+            }
+        }
+        ensure!(flash <= FLASH, "the first program has {flash} bytes of flash, above {FLASH}");
+        ensure!(ram <= RAM, "the first program has {ram} bytes of RAM, above {RAM}");
+        Ok(figures)
+    }
+
+    /// Compares figures with the accepted ones.
+    fn remember(&self, figures: Map<String, Value>) -> Result<()> {
+        let path = root().join(FIGURES);
+        if std::env::var_os("UPDATE").is_some() {
+            let text = serde_json::to_string_pretty(&json!(figures))?;
+            return Ok(fs::write(path, text + "\n")?);
+        }
+        let accepted: Map<String, Value> = serde_json::from_str(&fs::read_to_string(&path).context(FIGURES)?)?;
+        let mut larger = Vec::new();
+        for (name, value) in &figures {
+            let (now, before) = (value.as_u64().unwrap_or(0), accepted.get(name).and_then(Value::as_u64).unwrap_or(0));
+            println!("{name}: {now}, accepted {before}");
+            if now * 100 > before * (100 + TOLERANCE) {
+                larger.push(name.as_str());
+            }
+        }
+        ensure!(
+            larger.is_empty(),
+            "{} grew by more than {TOLERANCE} %: UPDATE=1 cargo xtask mcu accepts that",
+            larger.join(", ")
+        );
+        Ok(())
+    }
+}
+
+/// Bytes of flash, and of static memory, by the sections of an ELF file of 32 bits.
+fn sizes(elf: &[u8]) -> Option<(u64, u64)> {
+    const ALLOCATED: u32 = 2;
+    const WRITABLE: u32 = 1;
+    const NO_BITS: u32 = 8;
+    let word = |at: usize| Some(u32::from_le_bytes(elf.get(at..at + 4)?.try_into().ok()?));
+    let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
+    (elf.get(..5)? == [0x7f, b'E', b'L', b'F', 1]).then_some(())?;
+    let (table, size, count) = (word(32)? as usize, usize::from(half(46)?), usize::from(half(48)?));
+    let (mut flash, mut ram) = (0, 0);
+    for section in (0..count).map(|index| table + index * size) {
+        let (kind, flags, length) = (word(section + 4)?, word(section + 8)?, u64::from(word(section + 20)?));
+        if flags & ALLOCATED != 0 {
+            flash += if kind == NO_BITS { 0 } else { length };
+            ram += if flags & WRITABLE != 0 { length } else { 0 };
+        }
+    }
+    Some((flash, ram))
+}
