@@ -117,6 +117,7 @@ pub fn put_input(out: &mut impl Output, input: &Input) {
             out.put(u8::from(ending.regular));
             out.put(u8::from(ending.replaced));
         }
+        #[cfg(feature = "additions")]
         Input::Add { task, domain } => {
             begin(out, 23, task);
             out.maybe(domain.map(i64::from));
@@ -177,6 +178,7 @@ pub fn get_input(reader: &mut Reader<'_>) -> Option<Input> {
         16 => Input::Leave { task },
         20 => Input::Abort { task },
         21 => Input::Exit { task, ending: Ending { regular: reader.truth()?, replaced: reader.truth()? } },
+        #[cfg(feature = "additions")]
         23 => Input::Add { task, domain: maybe(reader)? },
         _ => return None,
     })
@@ -428,7 +430,9 @@ mod tests {
             Input::Configure { setting: 2, value: Some(-5) },
             Input::Switch { domain: Some(1), to: 2 },
             Input::Table { to: 1 },
+            #[cfg(feature = "additions")]
             Input::Add { task, domain: Some(1) },
+            #[cfg(feature = "additions")]
             Input::Add { task, domain: None },
             Input::Abort { task },
             Input::Exit { task, ending: Ending { regular: true, replaced: false } },
