@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
 }
 
-/// What this machine has to have, or what it lacks with the way to get it.
+/// The tools of this machine that are needed, or those it lacks with the way to get them.
 pub(crate) fn requirements() -> std::result::Result<(), String> {
     let works = Command::new("dpkg-deb").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     if works { Ok(()) } else { Err("dpkg-deb is not installed: apt-get install dpkg".into()) }
@@ -124,7 +124,7 @@ pub(crate) fn build(machine: Machine, profile: &str) -> Result<PathBuf> {
     Ok(target.join(machine.target()).join(folder).join("takt"))
 }
 
-/// What tells Cargo the linker for a kind of machine, where that is another one than this.
+/// The variable that tells Cargo the linker for a kind of machine, where that is another one than this.
 pub(crate) fn linker(machine: Machine) -> Option<(String, &'static str)> {
     let variable = format!("CARGO_TARGET_{}_LINKER", machine.target().to_uppercase().replace('-', "_"));
     (native().ok() != Some(machine) && std::env::var_os(&variable).is_none()).then_some((variable, "rust-lld"))

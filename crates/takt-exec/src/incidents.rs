@@ -1,4 +1,4 @@
-//! What happens to the machine below a run: CPUs that go offline, a suspended machine, processes that other programs move.
+//! Incidents of the machine below a run: CPUs that go offline, a suspended machine, processes that other programs move.
 
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -22,7 +22,7 @@ pub(crate) struct Incidents {
     moved: u64,
 }
 
-/// What a look has found.
+/// The incidents that a look has found.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Incident {
     /// These CPUs of the schedule have gone offline.
@@ -69,7 +69,7 @@ impl Incidents {
         Incidents { cpus, absent, missed, suspended: disturbance::suspended(), suspensions, slept, moved }
     }
 
-    /// What has happened since the last look. So many processes have been moved by other programs since the run began.
+    /// Incidents since the last look. So many processes have been moved by other programs since the run began.
     pub(crate) fn look(&mut self, moved: u64) -> Vec<Incident> {
         self.judge(disturbance::online(), disturbance::suspended(), moved)
     }

@@ -748,7 +748,7 @@ impl<P: Processes> Lives<P> {
             match self.processes.take_back(group) {
                 Ok(false) => {}
                 Ok(true) => known.strayed += 1,
-                // What cannot be scheduled does not run either.
+                // A process that cannot be scheduled does not run either.
                 Err(_) => {
                     known.strayed += 1;
                     let _ = self.processes.kill(group);

@@ -1,4 +1,4 @@
-//! What measured lateness says: figures with confidence intervals, comparisons, charts, and a report that stands alone.
+//! Evaluation of measured lateness: figures with confidence intervals, comparisons, charts, and a report that stands alone.
 //!
 //! Samples are in nanoseconds and belong to rounds. Samples of one round share the disturbances of their time, so intervals are computed by a bootstrap that
 //! draws whole rounds (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 8.2: resampling blocks). The same samples and seed give

@@ -14,7 +14,7 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em aut
 pub fn html(results: &Results, seed: u64) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Takt: lateness</title>\n\
-         <style>{STYLE}</style></head><body>\n<h1>How late a process is on this machine</h1>\n\
+         <style>{STYLE}</style></head><body>\n<h1>Lateness of a process on this machine</h1>\n\
          <p>{}<br>Task: {}<br>Stress: {}</p>\n",
         escaped(&results.machine),
         escaped(&results.task),

@@ -25,7 +25,7 @@ pub struct Scenario {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Results {
     format: String,
-    /// What the machine says of itself: kernel, processor, CPUs.
+    /// The description of the machine: kernel, processor, CPUs.
     pub machine: String,
     /// The measured task: period, method, CPU, priority.
     pub task: String,

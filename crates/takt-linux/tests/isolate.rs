@@ -75,7 +75,7 @@ fn a_cpu_is_set_apart_and_given_back() {
     assert!(broken.is_empty() && findings.len() >= 3, "{findings:#?}");
     assert!(!isolated.0.contains(cpu) && !isolated.1.contains(cpu), "{isolated:?}");
     assert_eq!(moved.unwrap(), CpuSet::single(cpu));
-    assert_eq!(after, (CpuSet::single(cpu), own.clone(), own));
+    assert_eq!(after, (CpuSet::single(cpu), own, own));
     assert!(undone.notes.is_empty() && !Linux::journal().exists(), "{undone:?}");
     assert_eq!(files(), before);
 }

@@ -199,7 +199,7 @@ impl TaskRef {
         free(|cs| port::shared().counts.borrow(cs).get()).ok_or(Error::NotATask)
     }
 
-    /// CPU time that the task has used, up to the last entry of the kernel.
+    /// CPU time of the task until the last entry of the kernel.
     #[must_use]
     pub fn cpu_time(self) -> Span {
         free(|cs| port::shared().slot(cs, self.id().index()).map_or(Span::ZERO, |slot| slot.cpu_time.get()))

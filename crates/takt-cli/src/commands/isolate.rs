@@ -30,7 +30,8 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Sub {
     Create(Create),
-    Run(Run),
+    #[command(name = "run")]
+    Execute(Execute),
     Move(Move),
     Status(Status),
     Verify(Verify),
@@ -60,11 +61,11 @@ struct Create {
     json: bool,
 }
 
-/// Run a command on isolated CPUs
+/// Execute a command on isolated CPUs
 ///
 /// The command replaces Takt. Its timers have no slack.
 #[derive(clap::Args, Debug)]
-struct Run {
+struct Execute {
     /// Name of the isolation; not needed if there is one only
     #[arg(long)]
     name: Option<String>,
@@ -124,7 +125,7 @@ fn step() -> impl clap::builder::TypedValueParser<Value = Step> {
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Step>())
 }
 
-/// What a refusal is at the command line.
+/// A refusal as a message of the command line.
 fn failure(refusal: Refusal) -> Failure {
     let fix = refusal.fix();
     match &refusal {
@@ -167,7 +168,7 @@ pub(crate) fn recover() -> Result<Undone, Failure> {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Sub::Create(args) => create(args),
-        Sub::Run(args) => run_in(args),
+        Sub::Execute(args) => run_in(args),
         Sub::Move(args) => move_in(args),
         Sub::Status(args) => status(args),
         Sub::Verify(args) => verify(args),
@@ -184,7 +185,7 @@ fn create(args: &Create) -> Outcome {
     let wanted = |step: &Step| (step.is_default() || args.with.contains(step)) && !args.without.contains(step);
     let request = Request {
         name: args.name.clone(),
-        cpus: args.cpus.clone(),
+        cpus: args.cpus,
         steps: Step::all().filter(wanted).collect(),
         balanced: args.balance,
         owner: None,
@@ -228,7 +229,7 @@ fn entrance(name: Option<&str>) -> Result<String, Failure> {
     isolator.entrance(&name).map_err(failure)
 }
 
-fn run_in(args: &Run) -> Outcome {
+fn run_in(args: &Execute) -> Outcome {
     let group = entrance(args.name.as_deref())?;
     let file = PathBuf::from(group).join("cgroup.procs");
     std::fs::write(&file, "0").map_err(|e| {

@@ -125,7 +125,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
-    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let end = crate::input::last_instant(&workload.system, length);
     let mut header = header::header(&workload, "sim", Some(end));
     // A power policy is built from the tasks of the workload.
@@ -158,6 +157,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         header.alternatives = engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
     }
+    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
     // A bar would stand between the records.

@@ -199,7 +199,8 @@ fn a_task_of_another_file_is_added() {
         let task = |run: &Value, key: &str| run["tasks"][4][key].as_u64().expect("a number");
         assert!(task(&changed, "released") > 2 && task(&changed, "missed") == 0, "{changed}");
         room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
-        let other = room.takt(&["sim", "more.yaml", "--changes", "w.steps"]).expect(2).stderr;
+        fs::write(room.path("other.yaml"), LOAD.replace("20ms", "25ms")).expect("a file");
+        let other = room.takt(&["sim", "other.yaml", "--changes", "w.steps"]).expect(2).stderr;
         assert!(other.starts_with("error[other-record]"), "{other}");
     });
 }

@@ -59,7 +59,7 @@ fn snapshot() -> BTreeMap<String, String> {
     all
 }
 
-/// What differs between two snapshots.
+/// Differences between two snapshots.
 fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let gone = |key: &str| key.starts_with("thread") || key.starts_with("/proc/irq/");
     let differs = |(key, value): &(&String, &String)| match after.get(*key) {
@@ -251,8 +251,8 @@ fn an_experiment_that_is_killed_leaves_nothing() {
             until("the CPU is isolated", || Linux::journal().exists());
             pause(150);
             run.signal(signal);
-            let (code, _) = run.wait_unchecked();
-            assert!(signal == Signal::KILL || code == 130, "{code}");
+            let (_, done) = run.wait_unchecked();
+            assert!(signal == Signal::KILL || done.code() == 130, "{}", done.stderr);
             until("all is undone", || !Linux::journal().exists());
             until("its processes have ended", || {
                 let named = |pid: i32| {

@@ -1,4 +1,4 @@
-//! What goes wrong around a run: processes and groups that other programs move and remove, a full disk, SIGKILL. Each has the outcome that
+//! Faults around a run: processes and groups that other programs move and remove, a full disk, SIGKILL. Each has the outcome that
 //! `docs/recovery.md` states, and nothing is left.
 //!
 //! Some random cases in each run of the tests; `cargo xtask campaign --only recovery` tries them for ten minutes.
@@ -306,7 +306,7 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
                     .start(&[&["run", "w.yaml", "--json", "--mechanism", "signal"][..], &written_into(file)].concat());
                 until("the schedule runs", || fs::metadata(room.path(file)).is_ok_and(|m| m.len() > 2000));
                 pause(100 + rng::draw_up_to(300, seed, 11, 0));
-                // What was in the file before the kill is in it afterwards, and can be read.
+                // The records that were in the file before the kill are in it afterwards, and can be read.
                 let before = reaches(&room, file)?;
                 running.kill_and_wait();
                 let (after, lived) = (reaches(&room, file)?, begun.elapsed());
@@ -328,7 +328,7 @@ fn files_of_a_killed_run_are_read_to_their_last_flush() {
     });
 }
 
-/// A file system of 64 KiB below each file. What had room can be read, and the run ends with the reason.
+/// A file system of 64 KiB below each file. The records that had room can be read, and the run ends with the reason.
 #[test]
 fn a_disk_that_fills_up_keeps_what_had_room() {
     if !Capability::Mounts.is_present() {
@@ -367,7 +367,7 @@ fn a_disk_that_fills_up_keeps_what_had_room() {
     });
 }
 
-/// What is done to a run at a random moment.
+/// A fault at a random moment.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     KillTakt,

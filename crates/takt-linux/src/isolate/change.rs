@@ -11,7 +11,7 @@ use crate::run_id::RunId;
 use std::io;
 use takt_core::cpus::CpuSet;
 
-/// What is to be isolated.
+/// The isolation to create.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Its name: letters, digits, `-` and `_`.
@@ -26,7 +26,7 @@ pub struct Request {
     pub owner: Option<RunId>,
 }
 
-/// What was created.
+/// The outcome of a creation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Created {
     /// The directory of its set.
@@ -41,7 +41,7 @@ pub struct Created {
     pub boot: Vec<String>,
 }
 
-/// What was undone.
+/// The outcome of undoing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Undone {
     /// The names of the isolations.
@@ -222,7 +222,7 @@ impl<K: Kernel> Isolator<K> {
         journal.hierarchy = Some(hierarchy.clone());
         journal.isolations.push(Isolation {
             name: request.name.clone(),
-            cpus: request.cpus.clone(),
+            cpus: request.cpus,
             owner: request.owner,
             phase: Phase::Changing,
             balanced: request.balanced,
@@ -456,7 +456,7 @@ impl<K: Kernel> Isolator<K> {
     /// # Errors
     /// One could not be undone.
     pub fn recover(&mut self) -> Result<Undone, Refusal> {
-        // Nobody else changes isolations while this process has the journal.
+        // No other process changes isolations while this one has the journal.
         let is_dead = |i: &&Isolation| i.phase == Phase::Changing || i.owner.is_some_and(|run| !run.is_alive());
         let dead: Vec<String> = self.journal.isolations.iter().filter(is_dead).map(|i| i.name.clone()).collect();
         let mut undone = Undone::default();

@@ -1,4 +1,4 @@
-//! The journal: what the isolations of this machine have changed, and the values from before.
+//! The journal: the changes by the isolations of this machine, and the values from before.
 //!
 //! It is written before each group of changes, as a whole, and removed when nothing is left to restore. A setting has the value from before the first
 //! isolation, those that Takt may have written, and the claims. A reader after a crash finds one of these values in the setting.
@@ -12,7 +12,7 @@ use takt_core::cpus::CpuSet;
 
 const HEAD: &str = "takt-isolate 1";
 
-/// What sets the CPUs apart.
+/// The mechanism that sets the CPUs apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Hierarchy {
     /// Whether it is cgroup v2.

@@ -1,4 +1,4 @@
-//! What an isolation needs of the kernel, and this machine's kernel.
+//! Operations that an isolation needs of the kernel, and this machine's kernel.
 
 use crate::control;
 use crate::layout::Layout;

@@ -67,7 +67,7 @@ impl Model {
         let mut thread = |id: i32, kernel, fixed, cpus: &str| {
             let (name, cpus) = (format!("t{id}"), parse_cpus(cpus));
             if cpus != all {
-                state.asked.insert(id, cpus.clone());
+                state.asked.insert(id, cpus);
             }
             state.threads.insert(id, Thread { id, start: 1, name, kernel, fixed, cpus, group: "/".into() });
         };
@@ -105,9 +105,9 @@ impl Model {
         };
         let root = parse_cpus("0-3").difference(&taken(&state));
         let State { files, threads, asked, .. } = &mut *state;
-        for thread in threads.values_mut().filter(|thread| !thread.fixed && !(thread.kernel && !self.v2)) {
+        for thread in threads.values_mut().filter(|thread| !thread.fixed && (!thread.kernel || self.v2)) {
             let own = files.get(&format!("{MOUNT}{}/cpuset.cpus", thread.group.trim_end_matches('/')));
-            let group = own.filter(|_| thread.group != "/").map_or_else(|| root.clone(), |list| parse_cpus(list));
+            let group = own.filter(|_| thread.group != "/").map_or_else(|| root, |list| parse_cpus(list));
             let wanted = asked.get(&thread.id).map(|asked| asked.intersection(&group)).filter(|cpus| !cpus.is_empty());
             thread.cpus = wanted.unwrap_or(group);
         }
@@ -183,7 +183,7 @@ impl Kernel for Model {
         if let (false, true, Some(sibling)) = (self.v2, group.starts_with("/cg/"), path.strip_prefix(group)) {
             let state = self.state.borrow();
             let own = if sibling == "/cpuset.cpus" {
-                cpus.clone()
+                cpus
             } else {
                 parse_cpus(&state.files[&format!("{group}/cpuset.cpus")])
             };
@@ -262,12 +262,12 @@ impl Kernel for Model {
         if thread.fixed || cpus.is_empty() {
             return Err(refuse(libc::EINVAL));
         }
-        thread.cpus = cpus.clone();
+        thread.cpus = *cpus;
         // All CPUs are what a thread has that never asked.
         if *cpus == parse_cpus("0-3") {
             asked.remove(&id)
         } else {
-            asked.insert(id, cpus.clone())
+            asked.insert(id, *cpus)
         };
         Ok(())
     }
@@ -314,7 +314,7 @@ fn the_cpus_are_left_by_all_that_can_leave() {
         let findings = model.isolator().verify("rt").unwrap();
         let broken: Vec<_> = findings.iter().filter(|finding| !finding.holds).collect();
         assert_eq!((broken.len(), broken[0].step), (1, Step::Interrupts));
-        // A value that somebody else has written since stays.
+        // A value that another program has written since stays.
         let undone = model.isolator().undo("rt").unwrap();
         assert!(undone.notes[0].contains("/proc/irq/4/smp_affinity_list"), "{undone:?}");
         let mut after = model.snapshot();

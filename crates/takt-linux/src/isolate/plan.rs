@@ -24,7 +24,7 @@ const INTERRUPTS: &str = "/proc/irq";
 /// The settings of these steps, as far as the machine has them. O(interrupts + CPUs).
 pub(super) fn wishes(kernel: &impl Kernel, hierarchy: &Hierarchy, cpus: &CpuSet, steps: &[Step]) -> Vec<Wish> {
     let mut wishes = Vec::new();
-    let without = Claim::Without(cpus.clone());
+    let without = Claim::Without(*cpus);
     let value = |value: &str| Claim::Value(value.to_owned());
     for step in steps {
         let mut wish = |path: String, form, claim, optional| {

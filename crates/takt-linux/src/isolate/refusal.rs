@@ -21,7 +21,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What to do about it.
+    /// The remedy.
     #[must_use]
     pub fn fix(&self) -> &str {
         match self {

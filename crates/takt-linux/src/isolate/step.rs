@@ -71,7 +71,7 @@ impl Step {
     pub fn is_default(self) -> bool {
         self.row().2
     }
-    /// What it does.
+    /// The change that it makes.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         self.row().3

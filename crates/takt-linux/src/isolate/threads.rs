@@ -94,7 +94,7 @@ impl<K: Kernel> Isolator<K> {
                 None => {
                     // The CPUs of a thread that a set or a partition restricts already are not its own. The kernel knows them.
                     let restricted = own.contains(&thread.group) || v2 && with_group;
-                    let cpus = if restricted { CpuSet::EMPTY } else { thread.cpus.clone() };
+                    let cpus = if restricted { CpuSet::EMPTY } else { thread.cpus };
                     let group = group(thread);
                     self.journal.moved.push(Moved { thread: thread.id, start: thread.start, group, cpus });
                     changed = true;
@@ -147,11 +147,8 @@ impl<K: Kernel> Isolator<K> {
             // A task in a group of Takt has the CPUs of the group, and one beside a partition lacks those of the partition.
             let later = !thread.kernel && v2 && !self.journal.isolations.is_empty();
             if !later && !moved.cpus.is_empty() && !own.contains(&thread.group) {
-                let wanted = if thread.kernel && kernel_threads {
-                    self.elsewhere(&moved.cpus, &isolated)
-                } else {
-                    moved.cpus.clone()
-                };
+                let wanted =
+                    if thread.kernel && kernel_threads { self.elsewhere(&moved.cpus, &isolated) } else { moved.cpus };
                 if thread.cpus != wanted
                     && let Err(e) = self.kernel.bind(thread.id, &wanted)
                     && self.lives(thread.id, thread.start)

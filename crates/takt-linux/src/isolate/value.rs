@@ -57,7 +57,7 @@ fn write_mask(cpus: &CpuSet) -> String {
     groups.iter().rev().fold(format!("{last:x}"), |text, group| format!("{text},{group:08x}"))
 }
 
-/// What one isolation wants of a setting.
+/// The wish of one isolation for a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Claim {
     /// The original CPUs without those of the isolation.

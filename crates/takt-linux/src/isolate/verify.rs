@@ -36,7 +36,7 @@ pub struct Finding {
     pub step: Step,
     /// Whether it is as the step asks for.
     pub holds: bool,
-    /// What was found.
+    /// The present state.
     pub found: String,
 }
 
@@ -55,7 +55,7 @@ impl<K: Kernel> Isolator<K> {
             let claims = |s: &&super::journal::Setting| s.claims.iter().any(|(owner, _)| *owner == isolation.name);
             Status {
                 name: isolation.name.clone(),
-                cpus: isolation.cpus.clone(),
+                cpus: isolation.cpus,
                 group,
                 steps: isolation.steps.clone(),
                 settings: self.journal.settings.iter().filter(claims).count(),

@@ -29,7 +29,7 @@ enum Process {
         #[command(flatten)]
         place: Place,
     },
-    /// Run a command as load
+    /// Execute a command as load
     StressCommand {
         command: String,
         seconds: u64,

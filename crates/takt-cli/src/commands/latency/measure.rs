@@ -1,4 +1,4 @@
-//! The measured task: it wakes in each period, and records how late.
+//! The measured task: it wakes in each period, and records its lateness.
 
 use crate::clock::sleep_until;
 use rustix::event::{PollFd, PollFlags, poll};

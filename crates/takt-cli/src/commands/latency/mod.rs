@@ -1,7 +1,8 @@
-//! `takt latency`: how late a process is on this machine, in scenarios that are measured in turn.
+//! `takt latency`: the lateness of a process on this machine, in scenarios that are measured in turn.
 
 pub(crate) mod internal;
 pub(crate) mod measure;
+mod options;
 mod output;
 mod scenario;
 mod stress;
@@ -9,18 +10,15 @@ mod sweep;
 
 use crate::failure::Failure;
 use crate::files;
-use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
-use measure::{Echo, Method};
-use scenario::Scenario;
+use options::Sweep;
 use std::fs;
 use std::path::{Path, PathBuf};
-use stress::Kind;
 use takt_core::time::Span;
 use takt_latency::Results;
 use takt_workload::Code;
 
-/// Measure how late a time-critical process is on this machine, and what helps
+/// Measure the lateness of a time-critical process on this machine, and what reduces it
 ///
 /// A task wakes in each period and records its lateness. Scenarios differ in load, class and CPUs; they are measured in turn for several rounds, so
 /// that disturbances of the machine meet all of them. `docs/latency.md` describes the scenarios and the figures.
@@ -38,67 +36,6 @@ enum Sub {
     Compare(Compare),
 }
 
-#[derive(clap::Args, Debug)]
-struct Sweep {
-    /// Scenarios to measure; by default all
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = scenario_name())]
-    scenario: Vec<Scenario>,
-    /// Period of the task
-    #[arg(long, default_value = "1ms", value_parser = duration)]
-    period: Span,
-    /// Samples of each scenario, over all rounds
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    samples: u32,
-    /// Number of rounds; intervals need at least three
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// CPU of the task; by default the last one
-    #[arg(long, value_name = "N")]
-    cpu: Option<usize>,
-    /// Priority of the task where it is in SCHED_FIFO
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=98))]
-    priority: u8,
-    /// The way the task waits for its next period
-    #[arg(long, value_enum, default_value_t = Method::Nanosleep)]
-    method: Method,
-    /// Measure to the answer of a second process
-    #[arg(long, value_enum, conflicts_with = "method")]
-    echo: Option<Echo>,
-    /// Kinds of load
-    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',', default_value = "cpu")]
-    stress: Vec<Kind>,
-    /// Threads of each kind of load
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    stress_threads: u16,
-    /// A command as load, which is started again whenever it ends
-    #[arg(long, value_name = "COMMAND", conflicts_with = "stress")]
-    stress_command: Option<String>,
-    /// Count samples that are later
-    #[arg(long, default_value = "100us", value_parser = duration)]
-    limit: Span,
-    /// Seed of the confidence intervals
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Write all samples and settings, for `takt latency compare`
-    #[arg(long, value_name = "FILE.json")]
-    output: Option<PathBuf>,
-    /// Write all samples
-    #[arg(long, value_name = "FILE.csv")]
-    csv: Option<PathBuf>,
-    /// Write a report with charts that needs no network
-    #[arg(long, value_name = "FILE.html")]
-    html: Option<PathBuf>,
-    /// Write the chart of the tails
-    #[arg(long, value_name = "FILE.svg")]
-    tails: Option<PathBuf>,
-    /// Write the chart of the densities
-    #[arg(long, value_name = "FILE.svg")]
-    density: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
 /// Compare two experiments: which quantiles differ beyond noise; status 1 if the second is later somewhere
 #[derive(clap::Args, Debug)]
 struct Compare {
@@ -112,13 +49,6 @@ struct Compare {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// A parser that lists the scenarios in the help.
-fn scenario_name() -> impl clap::builder::TypedValueParser<Value = Scenario> {
-    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-    let values = scenario::ALL.map(|scenario| PossibleValue::new(scenario.name).help(scenario.meaning));
-    PossibleValuesParser::new(values).map(|name| Scenario::named(&name).expect("it is one of the list"))
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -77,7 +77,7 @@ impl Scenario {
     }
     /// The CPUs that the task is bound to; `None` where the kernel refuses that (SCHED_DEADLINE) or the set does it.
     pub(super) fn bound(self, cpus: &CpuSet) -> Option<CpuSet> {
-        (self.class != Kind::Deadline && matches!(self.place, Place::Shared | Place::Half(_))).then(|| cpus.clone())
+        (self.class != Kind::Deadline && matches!(self.place, Place::Shared | Place::Half(_))).then_some(*cpus)
     }
     /// The steps of its isolation.
     pub(super) fn steps(self) -> Vec<Step> {

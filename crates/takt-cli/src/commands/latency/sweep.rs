@@ -1,6 +1,6 @@
 //! The experiment: scenarios in turn, round by round, with every change of the machine undone after each.
 
-use super::Sweep;
+use super::options::Sweep;
 use super::scenario::{ALL, Place, Scenario};
 use super::stress::Load;
 use crate::failure::Failure;
@@ -257,7 +257,7 @@ impl Drop for Isolation {
     }
 }
 
-/// What the machine says of itself.
+/// The description of this machine.
 fn machine() -> String {
     let name = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();

@@ -1,0 +1,76 @@
+//! Options of an experiment.
+
+use super::measure::{Echo, Method};
+use super::scenario::{self, Scenario};
+use super::stress::Kind;
+use crate::input::duration;
+use std::path::PathBuf;
+use takt_core::time::Span;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Sweep {
+    /// Scenarios to measure; by default all
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = scenario_name())]
+    pub(super) scenario: Vec<Scenario>,
+    /// Period of the task
+    #[arg(long, default_value = "1ms", value_parser = duration)]
+    pub(super) period: Span,
+    /// Samples of each scenario, over all rounds
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) samples: u32,
+    /// Number of rounds; intervals need at least three
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// CPU of the task; by default the last one
+    #[arg(long, value_name = "N")]
+    pub(super) cpu: Option<usize>,
+    /// Priority of the task where it is in SCHED_FIFO
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=98))]
+    pub(super) priority: u8,
+    /// The way the task waits for its next period
+    #[arg(long, value_enum, default_value_t = Method::Nanosleep)]
+    pub(super) method: Method,
+    /// Measure to the answer of a second process
+    #[arg(long, value_enum, conflicts_with = "method")]
+    pub(super) echo: Option<Echo>,
+    /// Kinds of load
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',', default_value = "cpu")]
+    pub(super) stress: Vec<Kind>,
+    /// Threads of each kind of load
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) stress_threads: u16,
+    /// A command as load, which is started again whenever it ends
+    #[arg(long, value_name = "COMMAND", conflicts_with = "stress")]
+    pub(super) stress_command: Option<String>,
+    /// Count samples that are later
+    #[arg(long, default_value = "100us", value_parser = duration)]
+    pub(super) limit: Span,
+    /// Seed of the confidence intervals
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Write all samples and settings, for `takt latency compare`
+    #[arg(long, value_name = "FILE.json")]
+    pub(super) output: Option<PathBuf>,
+    /// Write all samples
+    #[arg(long, value_name = "FILE.csv")]
+    pub(super) csv: Option<PathBuf>,
+    /// Write a report with charts that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub(super) html: Option<PathBuf>,
+    /// Write the chart of the tails
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) tails: Option<PathBuf>,
+    /// Write the chart of the densities
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) density: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A parser that lists the scenarios in the help.
+fn scenario_name() -> impl clap::builder::TypedValueParser<Value = Scenario> {
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+    let values = scenario::ALL.map(|scenario| PossibleValue::new(scenario.name).help(scenario.meaning));
+    PossibleValuesParser::new(values).map(|name| Scenario::named(&name).expect("it is one of the list"))
+}
