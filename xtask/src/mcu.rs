@@ -44,7 +44,7 @@ fn checked(all: bool) -> Result<()> {
         let all = compared[key].as_array().into_iter().flatten();
         all.filter_map(|name| name.as_str().map(str::to_owned)).collect()
     };
-    let policies = if all { bench.policies()? } else { list("policies") };
+    let policies = list(if all { "all" } else { "policies" });
     let workloads = list("workloads");
     ensure!(!policies.is_empty() && !workloads.is_empty(), "{COMPARED} has no policies or no workloads");
     for policy in &policies {
@@ -102,20 +102,6 @@ impl Bench {
         let summary = serde_json::from_slice(&output.stdout);
         let summary = summary.with_context(|| format!("{}: no summary: {errors}", workload.display()))?;
         Ok((output.status.code().unwrap_or(-1), summary))
-    }
-
-    /// The policies for one CPU: those of which there are tables.
-    fn policies(&self) -> Result<Vec<String>> {
-        let output = Command::new(&self.takt).args(["policies", "--json"]).output()?;
-        let all: Value = serde_json::from_slice(&output.stdout).context("the list of policies is no JSON")?;
-        let names = all["policies"].as_array().or(all.as_array()).context("no list of policies")?;
-        let names = names.iter().filter_map(|policy| policy["name"].as_str());
-        let suits = |name: &&str| {
-            let mut command = Command::new(&self.takt);
-            command.args(["mcu", "table"]).arg(Bench::workload("periodic")).args(["--policy", name]);
-            command.output().is_ok_and(|output| output.status.success())
-        };
-        Ok(names.filter(suits).map(str::to_owned).collect())
     }
 
     /// A replay of the board's steps has the board's records.

@@ -85,10 +85,18 @@ impl Ring {
                 return true;
             }
             let byte = self.place(read).map_or(0, |place| place.load(Ordering::Relaxed));
-            if !board.write(byte) {
+            // One step, so that no interrupt comes between the byte and its count. Under QEMU, a store to the UART at which an interrupt
+            // came was seen to happen twice.
+            let taken = critical_section::with(|_| {
+                let taken = board.write(byte);
+                if taken {
+                    self.read.store(read.wrapping_add(1), Ordering::Release);
+                }
+                taken
+            });
+            if !taken {
                 return false;
             }
-            self.read.store(read.wrapping_add(1), Ordering::Release);
         }
     }
 }
