@@ -125,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
+    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let end = crate::input::last_instant(&workload.system, length);
     let mut header = header::header(&workload, "sim", Some(end));
     // A power policy is built from the tasks of the workload.
@@ -149,6 +150,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let (task, info) = (added.task.clone(), added.info.clone());
             header.tasks.push(TaskLabel { name: info.name.clone(), added: true, ..TaskLabel::default() });
             additions::join(&mut workload, task, info, added.domain.as_deref());
+            notes.add_task();
         }
         header.tables = (0..).zip(replay.tables.iter().cloned()).collect();
         engine.add_alternatives(replay.policies.iter().copied());
@@ -157,7 +159,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         header.alternatives = engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
     }
-    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
     // A bar would stand between the records.

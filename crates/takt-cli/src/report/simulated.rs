@@ -61,6 +61,12 @@ impl Notes {
         }
     }
 
+    /// Takes notes of a further task, the next in number.
+    pub(crate) fn add_task(&mut self) {
+        self.calls.push((0, 0));
+        self.asked.push(None);
+    }
+
     /// The cycle that the task's request has closed. Whoever is in it waits for what it asked for last.
     fn cycle(&self, first: TaskId) -> Vec<(TaskId, ResourceId)> {
         let mut cycle = Vec::new();

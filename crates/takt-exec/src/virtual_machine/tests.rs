@@ -134,6 +134,8 @@ pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         match path.extension().and_then(|extension| extension.to_str()) {
+            // Machines, which a workload names, and no workloads.
+            _ if path.ends_with("platforms") => {}
             _ if path.is_dir() => files(&path, found),
             Some("yaml") => found.push(path),
             _ => {}
