@@ -17,7 +17,7 @@ mod processes;
 mod progress;
 mod report;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -82,6 +82,16 @@ fn negative_values(command: clap::Command) -> clap::Command {
     command.mut_subcommands(negative_values)
 }
 
+/// `takt burn` with valid arguments, without a description of all other commands: it is a process of a schedule, whose start counts. Everything else
+/// is `None`, wrong arguments included, so messages and help have one source.
+fn quick(given: &[OsString]) -> Option<Cli> {
+    let burn = given.get(1).filter(|command| *command == "burn")?;
+    let command =
+        negative_values(commands::burn::Args::augment_args(clap::Command::new("burn")).disable_help_flag(true));
+    let matches = command.try_get_matches_from(std::iter::once(burn).chain(&given[2..])).ok()?;
+    commands::burn::Args::from_arg_matches(&matches).ok().map(|args| Cli { command: Command::Burn(args) })
+}
+
 /// The program with the policies of `registry`, by the arguments of this process. Call it once, first of all.
 ///
 /// # Panics
@@ -104,8 +114,11 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
-    let matches = negative_values(Cli::command()).try_get_matches_from(&given);
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let parse = || {
+        let matches = negative_values(Cli::command()).try_get_matches_from(&given);
+        matches.and_then(|matches| Cli::from_arg_matches(&matches))
+    };
+    let cli = match quick(&given).map_or_else(parse, Ok) {
         Ok(cli) => cli,
         Err(e) if given.get(1).is_some_and(|command| command == "demos") => return commands::demos::usage(&e),
         Err(e) => e.exit(),
