@@ -1,6 +1,6 @@
 //! CPUs set apart for time-critical processes: an exclusive CPU set, and everything movable moved away from it.
 //!
-//! Every change is noted in a journal before it is made ([`journal`]). The journal survives the process, so a later process restores the values exactly. Several
+//! Every change is noted in a journal before it is made (`journal`). The journal survives the process, so a later process restores the values exactly. Several
 //! isolations can exist at once. A setting that they share, such as the CPUs of an interrupt, is computed from its original value and the claims of all
 //! of them. So they can be undone in any order.
 //!

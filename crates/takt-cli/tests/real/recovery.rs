@@ -221,7 +221,7 @@ fn a_run_in_a_container_stays_in_its_groups() {
                 Running::start(&mut shell)
             };
             let running = run("w.yaml --json --trace t.jsonl");
-            until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
+            until("the schedule runs", || room.text("t.jsonl").lines().count() > 80);
             let tops = groups(running.pid());
             let is_inside = |top: &PathBuf| container.0.iter().any(|group| top.starts_with(group));
             always(!tops.is_empty() && tops.iter().all(is_inside), || format!("{mechanism}: {tops:?}"));
