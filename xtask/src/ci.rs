@@ -11,7 +11,7 @@ use takt_testing::Capability;
 /// What all steps of a tier together may take. The virtual machines and 64-bit ARM, which come last, do not begin what would take longer.
 const TIME: Duration = Duration::from_secs(26 * 60);
 
-/// What 64-bit ARM takes on two CPUs, its build included.
+/// The time of 64-bit ARM on two CPUs, its build included.
 const ARM: Duration = Duration::from_secs(4 * 60);
 
 /// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
