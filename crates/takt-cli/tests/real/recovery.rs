@@ -193,7 +193,13 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        self.0.iter().for_each(|group| drop(fs::remove_dir(group)));
+        // The watcher of a run and its starter end a moment after it.
+        for group in &self.0 {
+            let deadline = Instant::now() + Duration::from_secs(2);
+            while fs::remove_dir(group).is_err() && Instant::now() < deadline {
+                pause(10);
+            }
+        }
     }
 }
 
