@@ -380,7 +380,8 @@ impl Supervisor {
         let pids: Vec<Option<i32>> = self.lives.tasks.iter().map(|task| task.pid).collect();
         observer.call(|o| o.started(start, &pids));
         if !thread.is_finished() {
-            self.service.ready(|| format!("{}: {n} processes scheduled on CPU {cpus}", self.plan.name));
+            let scheduled = self.plan.processes.iter().filter(|process| !process.is_reserved).count();
+            self.service.ready(|| format!("{}: {scheduled} processes scheduled on CPU {cpus}", self.plan.name));
         }
         let mut away = Some(StayAway::from(&self.plan, &system, &cpus));
         let mut incidents = Incidents::new(cpus);

@@ -52,7 +52,12 @@ is "the link" "demos-sched" "$(demos-sched -V | cut -d ' ' -f 1)"
 for page in takt takt-run takt-demos demos-sched; do
     is "the manual page $page" 1 "$(gzip -dc /usr/share/man/man1/$page.1.gz | grep -c '^\.TH takt\|^\.so man1/takt-demos.1$')"
 done
-is "completions" 3 "$(cat /usr/share/bash-completion/completions/takt /usr/share/zsh/vendor-completions/_takt /usr/share/fish/vendor_completions.d/takt.fish | grep -c -e '^complete -F _takt' -e '^#compdef takt' -e '-c takt .* -a "demos"')"
+completed() { grep -q -e "$1" "$2" && echo "${2##*/}"; }
+is "completions" "takt _takt takt.fish" "$(echo $(
+    completed '^complete -F _takt' /usr/share/bash-completion/completions/takt
+    completed '^#compdef takt' /usr/share/zsh/vendor-completions/_takt
+    completed '-c takt .* -a "demos"' /usr/share/fish/vendor_completions.d/takt.fish
+))"
 for command in __probe __reference; do
     is "completions of $command" 0 "$(cat /usr/share/bash-completion/completions/takt | grep -c "$command")"
 done
