@@ -54,7 +54,7 @@ for page in takt takt-run takt-demos demos-sched; do
 done
 completed() { grep -q -e "$1" "$2" && echo "${2##*/}"; }
 is "completions" "takt _takt takt.fish" "$(echo $(
-    completed '^complete -F _takt' /usr/share/bash-completion/completions/takt
+    completed 'complete -F _takt' /usr/share/bash-completion/completions/takt
     completed '^#compdef takt' /usr/share/zsh/vendor-completions/_takt
     completed '-c takt .* -a "demos"' /usr/share/fish/vendor_completions.d/takt.fish
 ))"
