@@ -186,7 +186,7 @@ fn by_machine(lines: &str, is_present: fn(Capability) -> bool) -> (Vec<String>, 
 /// How many of the tests over real processes are listed for the time that they had the machine.
 const SLOWEST: usize = 20;
 
-/// How many attempts the tests over real processes needed and how long they had the machine, of those that needed several attempts or
+/// How many attempts the tests over real processes needed and how long they had the machine, for tests that needed several attempts or
 /// took longest. Each line has a number of attempts, a number of milliseconds, and a name.
 fn table_of_attempts(lines: &str) -> String {
     let row = |line: &'_ str| {

@@ -26,7 +26,7 @@ pub(crate) struct Input {
     /// How a partitioned policy places tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
     #[arg(long, value_parser = placement)]
     pub(crate) placement: Option<Placement>,
-    /// Number of CPUs of the machine (CPU 0 to N-1); by default those that the file names, where `cpus` lists their numbers
+    /// Number of CPUs of the machine (CPU 0 to N-1); by default the CPUs that the file names, where `cpus` lists their numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     pub(crate) cpus: Option<u16>,
     /// Rule that assigns priorities, for policies that rank by priority; by default rm. Only for files that cannot state priorities

@@ -198,7 +198,7 @@ impl Handle {
 enum Joining {
     /// Its process is started. The command waits for that.
     Starts(Box<Order>),
-    /// Its process is ready, with this process id. The command is among those that wait, or its change is on its way.
+    /// Its process is ready, with this process id. The command waits, or its change is on its way.
     Ready(Option<i32>),
 }
 
@@ -217,7 +217,7 @@ pub struct Control {
     room: usize,
     /// The task that a command adds.
     joining: Option<Joining>,
-    /// First processes that the supervisor is to start, and those that are not needed.
+    /// First processes that the supervisor starts, and first processes that are not needed.
     starts: Vec<(TaskId, Process)>,
     dismissed: Vec<TaskId>,
     /// By task: it has a process of its own, which can end without another task or a job.

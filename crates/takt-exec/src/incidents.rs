@@ -13,7 +13,7 @@ pub(crate) struct Incidents {
     cpus: CpuSet,
     /// The CPUs of the schedule that are offline.
     absent: CpuSet,
-    /// Those that have been.
+    /// The CPUs of the schedule that were offline at some time.
     missed: CpuSet,
     /// Time for which the machine had been suspended at the last look.
     suspended: Span,

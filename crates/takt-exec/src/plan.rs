@@ -134,7 +134,7 @@ impl Plan {
 
     /// Whether processes can be started while others are scheduled.
     ///
-    /// Tasks that commands add are rare. For them the supervisor stays where it is, and the groups are those that are best for the others.
+    /// Tasks that commands add are rare. For them the supervisor stays where it is, and the groups are the best ones for the other tasks.
     pub(crate) fn starts_processes(&self, system: &System) -> bool {
         self.replaceable(system).any(|task| !self.processes[task.index()].is_reserved)
     }

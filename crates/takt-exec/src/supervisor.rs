@@ -720,7 +720,7 @@ impl<'a> Watched<'a> {
         self.control.as_ref().is_some_and(Control::has_starts)
     }
 
-    /// Starts the first processes of tasks that commands add, and ends those that are not needed.
+    /// Starts the first processes of tasks that commands add, and ends the unneeded ones.
     pub(crate) fn admit<P: Processes>(&mut self, lives: &mut Lives<P>) -> Option<Arc<Plan>> {
         let control = self.control.as_mut()?;
         control.dismissed().into_iter().for_each(|task| lives.dismiss(task));

@@ -24,7 +24,7 @@ struct Wait {
     until: Option<Time>,
     /// The end of this wait is no failure: it sleeps.
     sleeps: bool,
-    /// Its place in the order of those that wait.
+    /// Its place in the order of waiting threads.
     order: u32,
 }
 

@@ -220,7 +220,7 @@ impl Perfetto {
             Some(index) => self.processes + 1 + (MAX_CPUS as u64 + 1) * (known + index) + lane,
         }
     }
-    /// The index of a task among those that the header does not have.
+    /// The index of a task among the tasks that the header lacks.
     fn added(&self, task: usize) -> Option<u64> {
         task.checked_sub(self.known).map(|index| index as u64)
     }

@@ -7,7 +7,7 @@ use takt_core::power;
 static KNOWN: OnceLock<Registry> = OnceLock::new();
 static POWER: OnceLock<power::Registry> = OnceLock::new();
 
-/// The power policies that this process knows by name: those that were handed to [`know_power`], or else Takt's own.
+/// The power policies that this process knows by name: the ones given to [`know_power`], or else Takt's own.
 pub fn power_registry() -> &'static power::Registry {
     POWER.get_or_init(power::Registry::standard)
 }

@@ -232,13 +232,13 @@ fn from_file(reader: &mut Reader, name: &str, place: &Place) -> Option<Descripti
     let sound = inside.diagnostics.is_empty();
     for fault in inside.diagnostics {
         let line = 1 + source.text.get(..fault.span.start).map_or(0, |text| text.matches('\n').count());
-        let mut told = Diagnostic {
+        let mut placed = Diagnostic {
             severity: fault.severity,
             ..Diagnostic::error(fault.code, place, format!("{shown}:{line}: {}", fault.message))
         };
-        told.label = fault.label;
-        told.hint = fault.hint;
-        reader.push(told);
+        placed.label = fault.label;
+        placed.hint = fault.hint;
+        reader.push(placed);
     }
     read.filter(|_| sound)
 }

@@ -122,7 +122,7 @@ pub enum Descriptors {
     /// One control file for each process in small runs, and for each partition in large ones.
     #[default]
     Many,
-    /// A fixed number. A control file that is not among those that were used last is opened when a window needs it.
+    /// A fixed number. A control file that was not used lately is opened when a window needs it.
     Few,
 }
 

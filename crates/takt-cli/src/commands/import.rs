@@ -61,7 +61,7 @@ struct ChronosArgs {
     /// Length of a run, such as 20s [-r]
     #[arg(long, value_parser = duration)]
     duration: Option<Span>,
-    /// Number of CPUs (CPU 0 to N-1); by default those that the file names
+    /// Number of CPUs (CPU 0 to N-1); by default the CPUs that the file names
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     cpus: Option<u16>,
 }

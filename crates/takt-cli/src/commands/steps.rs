@@ -481,7 +481,7 @@ fn to_json(input: &Input) -> Value {
 
 /// `None` for what is no input, or not one that the system can have, with so many window tables.
 ///
-/// The last `added` tasks are those that the record describes.
+/// The record describes the last `added` tasks.
 fn from_json(value: &Value, system: &System, added: usize, tables: usize) -> Option<Input> {
     let u16 = |value: &Value| whole(value, 0, u64::from(u16::MAX)).map(|n| n as u16);
     if value[0] == "configure" {

@@ -39,7 +39,7 @@ pub(crate) struct Table {
 #[cfg(feature = "power")]
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Side {
-    /// Whether it is on its safety-critical side, as the policy was told last.
+    /// Whether it is on its safety-critical side, as the policy last learnt.
     pub(crate) critical: Option<bool>,
     /// Whether the best-effort partition may run in this window, once it was asked.
     pub(crate) may_start: Option<bool>,

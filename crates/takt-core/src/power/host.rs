@@ -39,8 +39,8 @@ pub struct Host {
     policy: Box<dyn PowerPolicy>,
     wishes: Wishes,
     /// The last requests that the driver received, by domain and by CPU.
-    told_points: Vec<Option<u16>>,
-    told_latencies: Vec<Option<u32>>,
+    sent_points: Vec<Option<u16>>,
+    sent_latencies: Vec<Option<u32>>,
     scales_budgets: bool,
     counts: Counts,
 }
@@ -93,8 +93,8 @@ impl Host {
         Host {
             policy,
             wishes,
-            told_points: vec![None; domains],
-            told_latencies: vec![None; cpus],
+            sent_points: vec![None; domains],
+            sent_latencies: vec![None; cpus],
             scales_budgets,
             counts: Counts::default(),
         }
@@ -113,7 +113,7 @@ impl Host {
     /// The frequency that was last commanded for a domain, in kilohertz; `None` before the first command.
     #[must_use]
     pub fn frequency(&self, domain: usize) -> Option<u32> {
-        self.told_points[domain].map(|point| self.wishes.platform.domains[domain].points[usize::from(point)].khz)
+        self.sent_points[domain].map(|point| self.wishes.platform.domains[domain].points[usize::from(point)].khz)
     }
     /// Whether no best-effort partition starts now.
     #[must_use]
@@ -153,7 +153,7 @@ impl Host {
         !self.wishes.skips
     }
 
-    /// The speed of a place at the frequencies that are wanted: that of its slowest CPU, among those that have a frequency.
+    /// The speed of a place at the requested frequencies: the least of its CPUs that have a frequency.
     pub(crate) fn speed(&self, place: Place) -> Option<Speed> {
         let point = |domain: &u16| {
             let domain = usize::from(*domain);
@@ -171,23 +171,23 @@ impl Host {
         }
     }
 
-    /// Hands over what differs from what the driver was told. O(1) where the policy has requested nothing, else O(domains + CPUs).
+    /// Emits the requests that differ from the last commands. O(1) where the policy has requested nothing, else O(domains + CPUs).
     pub(crate) fn requests(&mut self, mut tell: impl FnMut(Request)) {
         if !core::mem::take(&mut self.wishes.changed) {
             return;
         }
         let Wishes { platform, points, latencies, .. } = &self.wishes;
-        for (domain, (wanted, told)) in points.iter().zip(&mut self.told_points).enumerate() {
-            if let Some(point) = wanted.filter(|_| wanted != told) {
-                *told = *wanted;
+        for (domain, (wanted, sent)) in points.iter().zip(&mut self.sent_points).enumerate() {
+            if let Some(point) = wanted.filter(|_| wanted != sent) {
+                *sent = *wanted;
                 self.counts.frequencies += 1;
                 let khz = platform.domains[domain].points[usize::from(point)].khz;
                 tell(Request::Frequency { domain: domain as u16, khz });
             }
         }
-        for (cpu, (wanted, told)) in latencies.iter().zip(&mut self.told_latencies).enumerate() {
-            if wanted != told {
-                *told = *wanted;
+        for (cpu, (wanted, sent)) in latencies.iter().zip(&mut self.sent_latencies).enumerate() {
+            if wanted != sent {
+                *sent = *wanted;
                 self.counts.latencies += 1;
                 tell(Request::Latency { cpu: Place(cpu as u16), limit_us: *wanted });
             }

@@ -170,7 +170,7 @@ impl Requests<'_> {
         self.wishes.latencies[cpu.index()] = limit_us;
         self.wishes.changed = true;
     }
-    /// Whether no best-effort partition starts from now on. Those that run continue.
+    /// Whether no best-effort partition starts from now on. Running ones continue.
     pub fn skip_best_effort(&mut self, skip: bool) {
         self.wishes.skips = skip;
     }

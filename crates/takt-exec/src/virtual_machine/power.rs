@@ -127,7 +127,7 @@ fn every_power_policy_decides_as_simulated() {
         let first = ran.iter().zip(&simulated).position(|(ran, simulated)| ran != simulated);
         let differs = first.map(|at| (ran[at], simulated[at]));
         prop_assert!(differs.is_none() && ran.len() == simulated.len(), "{}: {differs:?}", spec.profile.name);
-        // The requests of the records are those that the machine got, in this order.
+        // The records have the requests that the machine got, in this order.
         let recorded: Vec<(u16, u32)> = ran
             .iter()
             .filter_map(|record| match record.kind {

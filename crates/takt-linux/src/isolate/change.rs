@@ -406,7 +406,7 @@ impl<K: Kernel> Isolator<K> {
         left
     }
 
-    /// Gives settings the values that the remaining claims ask for. Returns the number of those that had another one.
+    /// Gives settings the values that the remaining claims ask for. Returns the number of changed settings.
     fn restore(&mut self, online: &CpuSet, notes: &mut Vec<String>, left: &mut Vec<String>) -> usize {
         let mut restored = 0;
         let mut refused = Vec::new();

@@ -1,7 +1,7 @@
 //! The journal: the changes by the isolations of this machine, and the values from before.
 //!
 //! It is written before each group of changes, as a whole, and removed when nothing is left to restore. A setting has the value from before the first
-//! isolation, those that Takt may have written, and the claims. A reader after a crash finds one of these values in the setting.
+//! isolation, the values that Takt may have written, and the claims. A reader after a crash finds one of these values in the setting.
 
 use super::step::Step;
 use super::value::{Claim, Form, claimed};

@@ -12,7 +12,7 @@ use takt_core::cpus::CpuSet;
 const ROUNDS: usize = 20;
 
 impl<K: Kernel> Isolator<K> {
-    /// Moves all threads of the root to the group of the others (cgroup v1). Returns notes about those that stay.
+    /// Moves all threads of the root to the group of the others (cgroup v1). Returns notes about threads that stay.
     pub(super) fn move_tasks(&mut self) -> Result<Vec<String>, Refusal> {
         let to = self.others_file();
         let (mut stay, mut notes) = (BTreeSet::new(), Vec::new());
@@ -37,7 +37,7 @@ impl<K: Kernel> Isolator<K> {
         Ok(notes)
     }
 
-    /// Binds threads of the kernel to the CPUs that are not isolated. Returns notes about those that stay.
+    /// Binds threads of the kernel to the CPUs that are not isolated. Returns notes about threads that stay.
     pub(super) fn bind_kernel_threads(&mut self) -> Result<Vec<String>, Refusal> {
         let (isolated, own) = (self.journal.isolated(), self.own_groups());
         let threads = self.kernel.threads().into_iter().filter(|t| !own.contains(&t.group));
@@ -104,7 +104,7 @@ impl<K: Kernel> Isolator<K> {
         if changed { self.store() } else { Ok(()) }
     }
 
-    /// Moves the members of a group and of all groups below it to where they were, or else to `to` (below the mount). Returns notes about those that stay.
+    /// Moves the members of a group and of all groups below it to where they were, or else to `to` (below the mount). Returns notes about threads that stay.
     pub(super) fn empty(&mut self, group: &str, to: &str) -> Vec<String> {
         let (mut stay, mut notes) = (BTreeSet::new(), Vec::new());
         let inside = |of: &str| of == group || of.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));

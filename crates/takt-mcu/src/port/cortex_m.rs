@@ -29,7 +29,7 @@ const MPU_RASR: *mut u32 = 0xE000_EDA0 as *mut u32;
 const GUARD: u32 = 128;
 /// The mark of unused words of stacks.
 const UNUSED: u32 = 0x5754_4B41;
-/// Words that the hardware stacks, and those that PendSV stacks: r4 to r11 and lr.
+/// Words that the hardware stacks, and words that PendSV stacks: r4 to r11 and lr.
 const HARDWARE: usize = 8;
 const SOFTWARE: usize = 9;
 

@@ -129,7 +129,7 @@ fn zones<'a>(root: &Root, values: impl Iterator<Item = &'a mut Value>) -> Result
             };
             return Err(Failure::machine(Code::PowerUnavailable, message, &fix));
         };
-        // Two zones of one name are told apart by their aliases.
+        // Two zones of one name are distinguished by their aliases.
         let unique = all.iter().filter(|other| other.name == zone.name).count() == 1;
         let mut zone = zone.clone();
         if !unique {

@@ -73,7 +73,7 @@ pub static ENTRY: Entry = Entry {
         "\
 A domain has its highest frequency while a process runs on one of its CPUs, and its lowest one while none does. When a CPU becomes idle,
 the window table tells when something can start there next. If that is far enough away, the CPU may use all idle states; otherwise only
-those that it leaves fast enough.
+states that it leaves fast enough.
 
 **When.** Idle states save more than low frequencies do.
 
