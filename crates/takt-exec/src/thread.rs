@@ -56,6 +56,8 @@ pub(crate) struct Ended {
 /// The body of the thread. Its descriptors and rings are ready; it takes its scheduling class, fixes time zero and runs until the
 /// end of the run.
 pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<Ended> {
+    // A handler here would delay the schedule; the supervisor handles the signals of the process.
+    rt::block_signals();
     let mut scheduler = Scheduler::new(setup);
     let events: Vec<Event> = Vec::with_capacity(BATCH);
     let observed = scheduler.slots().iter().zip((0..).map(TaskId)).filter(|(slot, _)| slot.observed.is_some());

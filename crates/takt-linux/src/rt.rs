@@ -140,6 +140,12 @@ impl Drop for SmallPages {
     }
 }
 
+/// Blocks all signals in the calling thread, so that another thread of the process handles them (pthread_sigmask(3)). Faults of the thread itself
+/// still end the process.
+pub fn block_signals() {
+    sys::block_signals();
+}
+
 /// How late Linux may let sleeps of this thread end in order to batch them; real-time classes ignore it.
 /// Children inherit it from the thread that starts them.
 ///

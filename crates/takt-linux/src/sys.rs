@@ -311,6 +311,16 @@ pub(crate) fn resume_traced(child: Pid, one: bool, signal: Option<Signal>) -> io
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Blocks all signals in the calling thread.
+pub(crate) fn block_signals() {
+    // SAFETY: an all-zero signal set is a valid value, and the pointer names a live local.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+    }
+}
+
 /// A POSIX timer that sends a signal to this process, and the set with this signal, which is blocked in the calling thread.
 pub(crate) struct PosixTimer {
     timer: libc::timer_t,
