@@ -316,8 +316,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     stop: bool,
     /// A change that the next step takes.
     change: Option<Box<Change>>,
-    /// The input that stands for the policy that has taken over before the inputs of the step.
-    installed: Option<Input>,
+    /// The inputs that stand for the policy that has taken over before the inputs of the step.
+    installed: Vec<Input>,
     results: Results,
 }
 
@@ -363,7 +363,8 @@ impl<A: Actuator> Scheduler<A> {
             next_call: Time::ZERO,
             stop: false,
             change: None,
-            installed: None,
+            // All places for further tasks at once.
+            installed: Vec::with_capacity(n + 1),
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -830,21 +831,20 @@ impl<A: Actuator> Scheduler<A> {
         // The process of a task that is to be added has ended, or been dismissed.
         let absent =
             |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
-        let enters = enters || change.newcomer.as_ref().is_some_and(absent);
+        let enters = enters || change.newcomers.iter().any(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
         }
         let shortest = change.shortest();
-        self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        let installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        self.installed.extend_from_slice(installed);
         if let Some(shortest) = shortest {
             // Both tables hold until the end of the frame.
             self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
             self.next_tolerance = Some(shortest);
         }
-        if let Some(newcomer) = &change.newcomer {
-            self.take_in(newcomer);
-        }
+        change.newcomers.iter().for_each(|newcomer| self.take_in(newcomer));
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
@@ -1131,9 +1131,10 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Hands the step to the supervisor: its inputs, itself, its records.
     fn report(&mut self, at: Time, step: Item, applied: Time) {
-        if let Some(input) = self.installed.take() {
-            self.tell(Item::Input(input));
+        for index in 0..self.installed.len() {
+            self.tell(Item::Input(self.installed[index]));
         }
+        self.installed.clear();
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
             self.tell(Item::Input(input));

@@ -595,6 +595,7 @@ fn control(
 /// Reads another version of the workload of a run.
 fn loader(input: Input, workload: &Workload) -> Loader {
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
         let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
         let input = Input { file: file.into(), ..input.clone() };
@@ -614,13 +615,18 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             )
         });
         let mut other = read?;
+        let (new, excluded) = run.candidates(&other.source)?;
         other.hand_over();
         other.clear_simulated();
         let mut fixed = Vec::new();
         for own in &infos {
-            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
-                && new != own
-            {
+            let Some(mut new) = other.tasks.iter().find(|new| new.name == own.name).cloned() else { continue };
+            // The number of a task depends on the tasks before it.
+            let leader = new.thread_of.map(|leader| &other.tasks[leader.index()].name);
+            new.thread_of = leader.and_then(|leader| {
+                infos.iter().position(|info| info.name == *leader).map(|index| TaskId(index as u32))
+            });
+            if new != *own {
                 fixed.push(format!("the process of task `{}`", own.name));
             }
         }
@@ -631,7 +637,7 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             fixed.push("settings of the file".into());
         }
         let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed })
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded })
     })
 }
 

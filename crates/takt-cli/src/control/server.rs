@@ -592,8 +592,8 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::NotAdmitted(reason) => {
             wrong(NOT_ADMITTED, reason, "ask for less, remove another task, or choose another policy")
         }
-        Refusal::NotStarted(reason) => {
-            wrong(NOT_STARTED, format!("the task is not added: {reason}"), "correct its `cmd` or its settings")
+        Refusal::NotStarted { task, reason } => {
+            wrong(NOT_STARTED, format!("task `{task}` is not added: {reason}"), "correct its `cmd` or its settings")
         }
         Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
         Refusal::Over(why) => wrong(OVER, why.into(), "`takt ctl status` shows the runs that there are"),

@@ -103,6 +103,43 @@ fn alter_table(draw: &mut Draw, target: &mut System) {
     }
 }
 
+/// Another set of tasks: without one that no other follows, or with new ones.
+fn alter_tasks(draw: &mut Draw, target: &mut Target) {
+    let n = target.tasks.len();
+    let removed = draw.up_to(3 * n as u64) as usize;
+    let is_followed = |task: &Task| {
+        matches!(task.arrival, Arrival::Event { after: Some(first), .. } if first.index() == removed)
+    };
+    if removed < n && !target.system.tasks.iter().any(is_followed) {
+        target.tasks.remove(removed);
+        target.system.tasks.remove(removed);
+        let moved = |task: TaskId| TaskId(task.0 - u32::from(task.index() > removed));
+        for domain in &mut target.system.domains {
+            domain.tasks.retain(|task| task.index() != removed);
+            domain.tasks.iter_mut().for_each(|task| *task = moved(*task));
+        }
+        for task in &mut target.system.tasks {
+            if let Arrival::Event { after: Some(first), .. } = &mut task.arrival {
+                *first = moved(*first);
+            }
+        }
+    }
+    for _ in 0..draw.up_to(5).saturating_sub(3) {
+        let new = new_task(draw, &target.tasks, &target.domains);
+        if target.tasks.contains(&new.process.name) {
+            continue;
+        }
+        let id = TaskId(target.tasks.len() as u32);
+        target.system.tasks.push(new.described(&target.tasks).expect("it follows a task of the list"));
+        target.tasks.push(new.process.name.clone());
+        let named = target.domains.iter().position(|domain| Some(domain) == new.domain.as_ref());
+        if let Some(domain) = target.system.domains.get_mut(named.unwrap_or_default()) {
+            domain.tasks.push(id);
+        }
+        target.new.push(new);
+    }
+}
+
 /// A task that the workload does not have, with a name that a task may have already.
 fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
     let name = draw.of(&["new", "newer", "newest", "a"]).to_owned();
@@ -207,7 +244,12 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 target.policy = PolicySpec { placement: target.policy.placement, ..spec(draw.of(&policies)) };
             }
             let (tasks, domains) = (names.to_vec(), domains.to_vec());
-            Command::Reload(Box::new(Target { system: target, tasks, domains, fixed: Vec::new() }))
+            let (fixed, new, excluded) = (Vec::new(), Vec::new(), Vec::new());
+            let mut target = Target { system: target, tasks, domains, fixed, new, excluded };
+            if target.system.windows.is_empty() {
+                alter_tasks(draw, &mut target);
+            }
+            Command::Reload(Box::new(target))
         }
     }
 }
@@ -347,7 +389,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
                         Refusal::Unknown { .. } => "unknown",
                         Refusal::Impossible { .. } => "impossible",
                         Refusal::NotAdmitted(_) => "not admitted",
-                        Refusal::NotStarted(_) => "not started",
+                        Refusal::NotStarted { .. } => "not started",
                         Refusal::Busy(_) => "busy",
                         Refusal::Over(_) => "over",
                     });
@@ -428,7 +470,9 @@ fn a_reload_is_admitted_as_a_whole() {
     let reload = |text: &str| {
         let target = load(Source { name: "target.yaml".into(), text: text.into() });
         let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        Command::Reload(Box::new(Target { system: target.system, tasks, domains: Vec::new(), fixed: Vec::new() }))
+        let excluded = Vec::new();
+        let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
+        Command::Reload(Box::new(Target { system: target.system, tasks, domains, fixed, new, excluded }))
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
