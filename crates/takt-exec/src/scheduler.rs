@@ -319,6 +319,40 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// The inputs that stand for the policy that has taken over before the inputs of the step.
     installed: Vec<Input>,
     results: Results,
+    absent: Absent,
+}
+
+/// Tasks whose processes have ended, or are to be replaced, since the last step. A step is not to look at all tasks.
+struct Absent {
+    tasks: Vec<TaskId>,
+    /// By task: its process can be replaced, and the task is not listed.
+    listens: Vec<bool>,
+}
+
+impl Absent {
+    fn new(tasks: usize, replaceable: &[TaskId]) -> Absent {
+        let mut listens = vec![false; tasks];
+        replaceable.iter().for_each(|task| listens[task.index()] = true);
+        Absent { tasks: Vec::with_capacity(replaceable.len()), listens }
+    }
+
+    /// There is room for each task once.
+    fn note(&mut self, task: TaskId) {
+        if std::mem::take(&mut self.listens[task.index()]) {
+            self.tasks.push(task);
+        }
+    }
+
+    /// The order of inputs and requests is that of the tasks.
+    fn sort(&mut self) {
+        self.tasks.sort_unstable();
+    }
+
+    fn clear(&mut self) {
+        for task in self.tasks.drain(..) {
+            self.listens[task.index()] = true;
+        }
+    }
 }
 
 struct Results {
@@ -365,6 +399,7 @@ impl<A: Actuator> Scheduler<A> {
             change: None,
             // All places for further tasks at once.
             installed: Vec::with_capacity(n + 1),
+            absent: Absent::new(n, &setup.replaceable),
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -647,6 +682,9 @@ impl<A: Actuator> Scheduler<A> {
                     (slot.alone, slot.waits) = (false, Waits::No);
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
+                    if replaced {
+                        self.absent.note(task);
+                    }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
                     if replaced {
@@ -661,6 +699,7 @@ impl<A: Actuator> Scheduler<A> {
                     (slot.alone, slot.waits) = (false, Waits::No);
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
+                    self.absent.note(task);
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(match program {
                         Program::At { job, .. } if regular => Input::Complete { task, job },
@@ -791,8 +830,9 @@ impl<A: Actuator> Scheduler<A> {
         self.step_once(at);
         self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
-        for index in 0..self.setup.replaceable.len() {
-            let task = self.setup.replaceable[index];
+        self.absent.sort();
+        for index in 0..self.absent.tasks.len() {
+            let task = self.absent.tasks[index];
             if let Program::Absent { held: held @ false, .. } = &mut self.setup.slots[task.index()].program {
                 *held = true;
                 self.inputs.push(Input::Hold { task });
@@ -803,8 +843,9 @@ impl<A: Actuator> Scheduler<A> {
             self.step_once(at);
         }
         // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
-        for index in 0..self.setup.replaceable.len() {
-            let task = self.setup.replaceable[index];
+        self.absent.sort();
+        for index in 0..self.absent.tasks.len() {
+            let task = self.absent.tasks[index];
             if let Program::Absent { asked: false, .. } = self.setup.slots[task.index()].program {
                 // The supervisor kills it in any case.
                 let _ = self.setup.actuator.stop(self.setup.slots[task.index()].group);
@@ -816,6 +857,7 @@ impl<A: Actuator> Scheduler<A> {
                 slot.incarnation += 1;
             }
         }
+        self.absent.clear();
     }
 
     /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
@@ -914,6 +956,7 @@ impl<A: Actuator> Scheduler<A> {
                     // One that is absent is being replaced already.
                     if !matches!(slot.program, Program::Absent { .. } | Program::Gone) {
                         slot.program = Program::Absent { held: false, asked: false };
+                        self.absent.note(task);
                     }
                 }
                 Command::Stop { task, .. } => self.stop(task),
