@@ -10,7 +10,7 @@ use takt_exec::NewTask;
 use takt_trace::TaskLabel;
 use takt_workload::{Code, Source, TaskInfo, Workload};
 
-/// What a task of another file needs of a run.
+/// The parts of a run on which a task of another file depends.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     machine: CpuSet,

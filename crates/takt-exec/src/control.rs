@@ -220,7 +220,7 @@ struct Pending {
     joins: bool,
 }
 
-/// What a command asks for.
+/// The result of the preparation of a command.
 enum Asked {
     /// Everything is as wanted already.
     Nothing,
@@ -699,9 +699,8 @@ impl Control {
             return Ok(Asked::Start(tasks.to_vec()));
         }
         let engine = &self.mirror.engine;
-        let refused = |invalid: takt_core::model::Invalid| {
-            Refusal::NotAdmitted(self.named_with(&invalid.to_string(), tasks))
-        };
+        let refused =
+            |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(self.named_with(&invalid.to_string(), tasks));
         let prepared = engine.prepare_described(domains.iter().copied()).map_err(refused)?;
         if prepared.timers() > engine.room().timers {
             let reason = format!("the policy needs {} timers with this task, and there is no room", prepared.timers());
@@ -712,8 +711,7 @@ impl Control {
         let install = Install { prepared: Some(New::Policy(prepared)), inputs: adds };
         let mut change = Change::new(inputs, Some(install), self.loaded().to_vec(), engine.changes_of_terms());
         let newcomers = domains.iter().zip(tasks);
-        change.newcomers =
-            newcomers.map(|((task, _), new)| Newcomer::new(*task, &new.process, self.class)).collect();
+        change.newcomers = newcomers.map(|((task, _), new)| Newcomer::new(*task, &new.process, self.class)).collect();
         Ok(Asked::Change(change))
     }
 

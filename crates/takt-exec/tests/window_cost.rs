@@ -1,6 +1,6 @@
 //! The engine executes hardly more instructions for a window of a table with ten thousand partitions than for one with ten.
 //!
-//! Counted are the instructions of a stretch of windows, each with one process of its own, which uses up its budget. The count is the same on a
+//! Counted are the instructions of a stretch of windows, each with one process of its own, which exhausts its budget. The count is the same on a
 //! busy machine. This program runs itself as the counted one, so it has no test harness: `window_cost __windows PARTITIONS`.
 
 use std::process::Command;
@@ -54,7 +54,7 @@ fn counted(partitions: usize) {
     mark();
     let steps = windows(&mut engine, WINDOWS, &mut begin);
     mark();
-    // A window begins, and its process has used up its budget.
+    // A window begins, and its process exhausts its budget.
     assert_eq!(steps, 2 * WINDOWS);
 }
 

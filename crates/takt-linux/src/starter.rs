@@ -94,7 +94,10 @@ impl Starter {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| *pid != self.process.id() as i32 && starts(*pid, run) && stat(*pid).is_some_and(|stat| stat.parent == own)).collect()
+        pids.filter(|pid| {
+            *pid != self.process.id() as i32 && starts(*pid, run) && stat(*pid).is_some_and(|stat| stat.parent == own)
+        })
+        .collect()
     }
 
     /// The process id, or an error number below zero.

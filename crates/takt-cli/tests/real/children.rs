@@ -1,8 +1,8 @@
 //! Processes and surroundings that do not behave.
 
 use crate::common::{
-    Room, Running, TAKT, attempts, ensure, groups, has_cpus, kill, mechanisms, pause, processes, starters, state, until,
-    watchers,
+    Room, Running, TAKT, attempts, ensure, groups, has_cpus, kill, mechanisms, pause, processes, starters, state,
+    until, watchers,
 };
 use crate::machine::{Capability, on_cpus, skip};
 use nix::errno::Errno;
@@ -469,8 +469,7 @@ fn a_half_started_process_is_replaced() {
                 "policy: edf\ncpus: 0\ntasks:\n\
              - {name: again, period: 20ms, runtime: 4ms, init: yes, on_exit: restart, cmd: exec takt burn --runtime 1ms --jobs 10}\n",
             );
-            let running =
-                room.start(&["run", "w.yaml", "--duration", "900ms", "--json", "--mechanism", mechanism]);
+            let running = room.start(&["run", "w.yaml", "--duration", "900ms", "--json", "--mechanism", mechanism]);
             until("the schedule runs", || starters(running.pid()).len() == 1);
             let starter = starters(running.pid())[0];
             match killed_in_the_middle(starter) {

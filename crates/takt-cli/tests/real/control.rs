@@ -469,7 +469,9 @@ fn random_commands_replay() {
                     let mut text = format!("policy: edf\ncpus: 0\ntasks:\n{}\n", own.next().expect("a line"));
                     for line in own.chain(more.take(3)) {
                         let is_there = draw(2) > 0 && (draw(3) == 0 || !line.contains("fails"));
-                        text.extend(is_there.then(|| format!("{}\n", line.replace("50ms", &format!("{}ms", 50 + draw(9))))));
+                        text.extend(
+                            is_there.then(|| format!("{}\n", line.replace("50ms", &format!("{}ms", 50 + draw(9))))),
+                        );
                     }
                     fs::write(room.path("other.yaml"), text).expect("a file");
                 }
@@ -508,8 +510,10 @@ fn wrong_commands_say_what_was_meant_and_change_nothing() {
         let room = Room::with(LOAD);
         let running = under_way(&room, &["--record", "w.steps"]);
         let outside = "- {name: outside, event: {signal: USR2}, deadline: 9ms, runtime: 1ms, cmd: exec sleep 9}\n";
-        fs::write(room.path("other.yaml"), LOAD.replace("left, period", "left, offset: 3ms, period") + outside).expect("a file");
-        let many: String = (0..5).map(|n| format!("- {{name: m{n}, period: 50ms, runtime: 1ms, cmd: sleep 9}}\n")).collect();
+        fs::write(room.path("other.yaml"), LOAD.replace("left, period", "left, offset: 3ms, period") + outside)
+            .expect("a file");
+        let many: String =
+            (0..5).map(|n| format!("- {{name: m{n}, period: 50ms, runtime: 1ms, cmd: sleep 9}}\n")).collect();
         fs::write(room.path("many.yaml"), LOAD.to_owned() + &many).expect("a file");
         fs::write(room.path("bad.yaml"), LOAD.to_owned() + "- nonsense").expect("a file");
         let cases: [(&[&str], i32, &[&str]); 17] = [
@@ -527,7 +531,11 @@ fn wrong_commands_say_what_was_meant_and_change_nothing() {
             (&["policy", "dasa"], 1, &["cannot take over", "task `left`", "utility"]),
             (&["trigger", "left"], 2, &["not released by events"]),
             (&["add", "left"], 2, &["there already"]),
-            (&["reload", "other.yaml"], 2, &["task `outside` has a source of events", "is new", "event` of task `left`"]),
+            (
+                &["reload", "other.yaml"],
+                2,
+                &["task `outside` has a source of events", "is new", "event` of task `left`"],
+            ),
             (&["reload", "many.yaml"], 2, &["4 places", "5 new", "--spare-tasks"]),
             (&["reload", "bad.yaml"], 2, &["bad.yaml"]),
         ];

@@ -242,8 +242,7 @@ impl State {
                 // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
                 let listed = matches!(described.arrival, Arrival::Listed { .. });
                 let next_job = if listed { 0 } else { old.next_job };
-                let before =
-                    core::mem::replace(old, TaskState { next_job, next_event: next_job, ..run }).counts;
+                let before = core::mem::replace(old, TaskState { next_job, next_event: next_job, ..run }).counts;
                 *self.departed.get_or_insert_default() += before;
             }
             None => self.runs.push(run),
