@@ -515,7 +515,7 @@ fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
 /// A time of grace in milliseconds.
 fn grace(ms: u64) -> Result<Span, Fault> {
     if ms > GRACE_MAX_MS {
-        let hint = format!("choose at most {GRACE_MAX_MS} milliseconds");
+        let hint = format!("choose at most {}", Span::from_ms(GRACE_MAX_MS as i64));
         return Err(wrong("out-of-range", "the time of grace is too long".into(), hint));
     }
     Ok(Span::from_ms(ms as i64))
