@@ -3,6 +3,7 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
+use crate::ahead::WindowsAhead;
 use crate::causes::{CAUSES, Causes, Found, Response};
 use crate::change::{Change, Newcomer};
 use crate::levels::Levels;
@@ -318,6 +319,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     change: Option<Box<Change>>,
     /// The inputs that stand for the policy that has taken over before the inputs of the step.
     installed: Vec<Input>,
+    /// With messages at the begin of windows.
+    ahead: WindowsAhead,
     results: Results,
     absent: Absent,
 }
@@ -400,6 +403,7 @@ impl<A: Actuator> Scheduler<A> {
             // All places for further tasks at once.
             installed: Vec::with_capacity(n + 1),
             absent: Absent::new(n, &setup.replaceable),
+            ahead: WindowsAhead::default(),
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -431,7 +435,7 @@ impl<A: Actuator> Scheduler<A> {
             false => self.setup.engine.next_due(),
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
-        due.min(self.repeat).min(self.unmute).min(self.end)
+        due.min(self.repeat).min(self.unmute).min(self.ahead.due(self.end)).min(self.end)
     }
 
     /// Whether no task has a CPU.
@@ -477,6 +481,11 @@ impl<A: Actuator> Scheduler<A> {
         }
         if now >= self.unmute {
             self.unmute_sources(now);
+        }
+        if let Some(announcer) = self.setup.announcer.as_ref().filter(|_| !last)
+            && let Some(frame) = self.ahead.announces(now, self.end)
+        {
+            announcer.announce(frame);
         }
         self.catch_up(now, last);
         if !last {
@@ -947,7 +956,7 @@ impl<A: Actuator> Scheduler<A> {
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
             // thread, if it has no real-time class, before it gets to look at the clock again.
             if started.is_none() && !matches!(command, Command::Stop { .. } | Command::Replace { .. }) {
-                self.announce();
+                self.announce(at);
                 started = Some(self.setup.actuator.now());
             }
             match command {
@@ -974,7 +983,7 @@ impl<A: Actuator> Scheduler<A> {
             }
         }
         if started.is_none() {
-            self.announce();
+            self.announce(at);
         }
         self.leave_aborted();
         self.freeze_unpreempted();
@@ -993,15 +1002,11 @@ impl<A: Actuator> Scheduler<A> {
         self.react();
     }
 
-    /// Announces the window that begins in this step. The processes of the window before have stopped by then.
-    fn announce(&self) {
+    /// Announces the window that begins in this step, unless that was done ahead. The processes of the window before have stopped by then.
+    fn announce(&mut self, at: Time) {
         let Some(announcer) = &self.setup.announcer else { return };
-        let begun = self.sink.records.iter().rev().find_map(|record| match record.kind {
-            RecordKind::Window { window, .. } => Some(window),
-            _ => None,
-        });
-        if let Some(window) = begun {
-            announcer.announce(window == 0);
+        if let Some(frame) = self.ahead.begins(at, &self.sink.records, &self.setup.engine.system().windows) {
+            announcer.announce(frame);
         }
     }
 
