@@ -12,6 +12,7 @@ mod demos;
 mod figures;
 mod floor;
 mod hartstone;
+mod imitated;
 mod lab;
 mod latency;
 mod messages;
