@@ -17,6 +17,7 @@ mod writer;
 
 pub use control::{Account, Power, Settings};
 pub use cpufreq::{Domain, Method, domains, time_in_state};
+pub(crate) use lock::DomainLock;
 pub use lock::Refusal;
 pub use meters::{Meter, Quantity, meters};
 pub use root::Root;
