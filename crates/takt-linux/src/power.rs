@@ -16,7 +16,7 @@ mod state;
 mod writer;
 
 pub use control::{Account, Power, Settings};
-pub use cpufreq::{Domain, Method, domains, time_in_state};
+pub use cpufreq::{Domain, Method, current_frequency, domains, time_in_state};
 pub(crate) use lock::DomainLock;
 pub use lock::Refusal;
 pub use meters::{Meter, Quantity, meters};

@@ -347,7 +347,8 @@ impl Recorder {
         let written: Result<(), Failure> = ends.into_iter().collect();
         let truncated = self.overflow;
         let footer = if truncated { None } else { Some(footer) };
-        let mut trace = Trace { header: self.header, records: self.kept, changes: self.changes, measured: self.measured, footer };
+        let mut trace =
+            Trace { header: self.header, records: self.kept, changes: self.changes, measured: self.measured, footer };
         if truncated {
             // Drawn as far as it was kept.
             trace.header.duration = None;

@@ -165,13 +165,7 @@ fn measured_values_are_in_all_formats() {
     on_cpus(|| {
         let (room, machine) = room(Machine::acpi_cpufreq);
         let power = ["--power", "minbe"];
-        let outputs = [
-            ["--trace", "t.jsonl"],
-            ["--trace", "t.csv"],
-            ["--trace", "t.pftrace"],
-            ["--gantt", "t.svg"],
-            ["--record", "t.steps"],
-        ];
+        let outputs = [["--trace", "t.jsonl"], ["--gantt", "t.svg"], ["--record", "t.steps"]];
         let args = ["run", "w.yaml", "--sysfs-root", "m", "--duration", "900ms"];
         let running = room.start(&[&args[..], &power, &outputs.concat()].concat());
         until("the run measures", || machine.policy_file(0, "scaling_governor") == "userspace");
@@ -196,6 +190,9 @@ fn measured_values_are_in_all_formats() {
         assert!(temperatures.len() >= 3 && temperatures.iter().all(|t| t % 1_000 == 0), "{temperatures:?}");
         assert_eq!(values("policy0 at 800 MHz", Quantity::Time), [0]);
         // The same in the other formats.
+        for other in ["t.csv", "t.pftrace"] {
+            room.takt(&["trace", "convert", "t.jsonl", other]).expect(0);
+        }
         assert_eq!(room.trace("t.csv").measured, trace.measured);
         let perfetto = std::fs::read(room.path("t.pftrace")).unwrap();
         let has = |text: &str| perfetto.windows(text.len()).any(|bytes| bytes == text.as_bytes());
@@ -208,6 +205,59 @@ fn measured_values_are_in_all_formats() {
         let replay = ["sim", "w.yaml", "--replay", "t.steps", "--trace", "r.jsonl"];
         room.takt(&[&replay[..], &power].concat()).expect(0);
         room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]).expect(0);
+    });
+}
+
+/// `takt bench speed` measures each frequency of each domain, prints lines that `platform` takes, and restores the settings however it ends.
+#[test]
+fn speeds_are_measured_and_frequencies_restored() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let before = machine.settings();
+        let speed = ["bench", "speed", "--sysfs-root", "m"];
+        let json = room.takt(&[&speed[..], &["--quick", "--json"]].concat()).json();
+        assert_eq!(machine.settings(), before);
+        let clusters = json["clusters"].as_array().unwrap();
+        assert!(!clusters.is_empty());
+        let mut best = 0;
+        for cluster in clusters {
+            let points = cluster["points"].as_array().unwrap();
+            let frequencies: Vec<u64> = points.iter().map(|point| point["khz"].as_u64().unwrap()).collect();
+            assert_eq!(frequencies, [800_000, 1_200_000, 1_800_000, 2_400_000], "{cluster}");
+            for point in points {
+                // The imitated kernel reports what was set.
+                assert!(point["reported_khz"].is_null(), "{point}");
+                let speed = point["integer_speed_e4"].as_i64().unwrap();
+                assert!(speed > 0 && point["memory_speed_e4"].as_i64().unwrap() > 0, "{point}");
+                best = best.max(speed);
+            }
+        }
+        assert_eq!(best, 10_000);
+        // The lines need the values that are not measured.
+        let lines = json["yaml"].as_str().unwrap();
+        let complete = lines
+            .replace(", speed:", ", voltage: 1V, speed:")
+            .replace("      frequencies:", "      capacitance: 100pF\n      frequencies:");
+        std::fs::write(room.path("s.yaml"), format!("{WINDOWS}{complete}")).unwrap();
+        room.takt(&["sim", "s.yaml", "--power", "slowest", "--duration", "200ms"]).expect(0);
+        // Killed in the middle.
+        let running = room.start(&[&speed[..], &["--rounds", "1000"]].concat());
+        until("a frequency is set", || machine.policy_file(0, "scaling_governor") == "userspace");
+        running.signal(Signal::KILL);
+        running.wait();
+        until("the settings are restored", || machine.settings() == before);
+        // A driver that refuses, and a machine without frequencies.
+        machine.fault(&format!("{DOMAIN}/scaling_setspeed"), "open EACCES");
+        let refused = room.takt(&[&speed[..], &["--quick"]].concat()).expect(3);
+        assert!(refused.stderr.contains("error[power-unavailable]"), "{}", refused.stderr);
+        assert_eq!(machine.settings(), before);
+        Machine::bare(&room.path("b"));
+        let bare = room.takt(&["bench", "speed", "--sysfs-root", "b", "--quick"]).expect(0);
+        assert!(
+            bare.stdout.contains("present speed alone") && bare.stdout.contains("speed: 1.0000"),
+            "{}",
+            bare.stdout
+        );
     });
 }
 
