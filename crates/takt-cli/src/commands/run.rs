@@ -163,6 +163,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut header = header::header(&workload, "run", length);
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
+        header.meters = plan.power.as_ref().map_or(Vec::new(), |settings| power::labels(&settings.meters));
+        steps.meters(&header.meters);
         power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
     }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
@@ -729,6 +731,11 @@ impl Observer for Watch<'_> {
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
         let command = command.chars().take(COMMAND_MOST).collect();
         self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        Ok(())
+    }
+    fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {
+        self.steps.measured(at, meter, value);
+        self.recorder.measured(takt_trace::Measured { at, meter, value });
         Ok(())
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
