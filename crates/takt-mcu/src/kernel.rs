@@ -90,6 +90,8 @@ pub(crate) struct Kernel {
     waiting: usize,
     order: u32,
     end: Option<Time>,
+    /// Changes of the table that have not taken place yet.
+    changes: &'static [(Time, Input)],
     tick: (u32, u32),
     costs: Costs,
 }
@@ -102,12 +104,13 @@ pub(crate) struct Parts {
     pub(crate) restarts: Vec<bool>,
     pub(crate) duration: Option<Span>,
     pub(crate) table: u64,
+    pub(crate) changes: &'static [(Time, Input)],
 }
 
 impl Kernel {
     /// The kernel at time zero, after the engine's first step, which costs most. Allocates all that it ever needs.
     pub(crate) fn new(parts: Parts) -> Kernel {
-        let Parts { engine, board, mut tracer, restarts, duration, table } = parts;
+        let Parts { engine, board, mut tracer, restarts, duration, table, changes } = parts;
         let (tasks, resources) = (engine.system().tasks.len(), engine.system().resources);
         let tick = shared::tick_length(board.frequency());
         let (nanoseconds, ticks) = tick;
@@ -118,8 +121,8 @@ impl Kernel {
             tracer,
             threads: vec![Thread::default(); tasks],
             locks: vec![Lock::default(); usize::from(resources)],
-            // A call can be two inputs, each task can have a release and a wake-up, and a measurement comes first.
-            inputs: Vec::with_capacity(2 * tasks + 4),
+            // A call can be two inputs, each task can have a release, a wake-up and a change, and a measurement comes first.
+            inputs: Vec::with_capacity(3 * tasks + 4),
             replies: Vec::with_capacity(2 * tasks + 16),
             restarts,
             current: None,
@@ -127,9 +130,11 @@ impl Kernel {
             waiting: 0,
             order: 0,
             end: duration.map(|duration| Time::ZERO + duration),
+            changes,
             tick,
             costs: Costs::default(),
         };
+        kernel.change(Time::ZERO);
         kernel.step(Time::ZERO);
         kernel.current = kernel.engine.running_on(Place(0));
         kernel
@@ -277,6 +282,14 @@ impl Kernel {
         self.inputs.push(Input::Wake { task: TaskId(task as u32) });
     }
 
+    /// A wake-up, which a thread that does not wait for one keeps until it does.
+    fn signal(&mut self, task: usize) {
+        match self.threads[task].wait {
+            Some(Wait { on: None, sleeps: false, .. }) => self.wake(task, Ok(())),
+            _ => self.threads[task].token = true,
+        }
+    }
+
     /// Makes inputs of what interrupts and threads have noted. O(tasks) if there is something.
     fn notes(&mut self) {
         if !free(|cs| port::shared().take_noted(cs)) {
@@ -286,10 +299,7 @@ impl Kernel {
             let task = TaskId(index as u32);
             let noted = free(|cs| port::shared().take_notes(cs, index));
             if noted & WAKE != 0 {
-                match self.threads[index].wait {
-                    Some(Wait { on: None, sleeps: false, .. }) => self.wake(index, Ok(())),
-                    _ => self.threads[index].token = true,
-                }
+                self.signal(index);
             }
             if noted & RELEASE != 0 {
                 if self.engine.is_released_by_events(task) {
@@ -326,6 +336,20 @@ impl Kernel {
             let due = |wait: &Wait| wait.until.is_some_and(|until| until <= now);
             if let Some(wait) = self.threads[index].wait.filter(due) {
                 self.wake(index, if wait.sleeps { Ok(()) } else { Err(Error::TimedOut) });
+            }
+        }
+    }
+
+    /// Makes inputs of the table's changes until `now`, as many as there is room for. The others follow in the next entry.
+    fn change(&mut self, now: Time) {
+        while let [(at, change), rest @ ..] = self.changes {
+            if *at > now || self.inputs.len() == self.inputs.capacity() {
+                return;
+            }
+            self.changes = rest;
+            match *change {
+                Input::Wake { task } if self.threads[task.index()].wait.is_some() => self.signal(task.index()),
+                input => self.inputs.push(input),
             }
         }
     }
@@ -407,8 +431,11 @@ impl Kernel {
 
     /// The end of the run: the engine is closed, and the figures follow.
     fn close(&mut self, end: Time) -> ! {
+        // Time does not count any longer, and the last messages need room.
+        self.tracer.finish(self.board);
         self.tracer.step(&Message::Close { end }, &self.inputs);
         self.engine.close(end, &self.inputs, &mut self.tracer);
+        self.tracer.finish(self.board);
         self.figures();
         self.tracer.message(&Message::End);
         self.tracer.finish(self.board);
@@ -459,6 +486,7 @@ impl Kernel {
             None => self.engine.next_due(),
         };
         let mut due = due.unwrap_or(Time::MAX).min(self.end.unwrap_or(Time::MAX));
+        due = self.changes.first().map_or(due, |(at, _)| due.min(*at));
         if self.waiting > 0 {
             let until = |thread: &Thread| thread.wait.and_then(|wait| wait.until);
             due = self.threads.iter().filter_map(until).fold(due, Time::min);
@@ -499,6 +527,7 @@ impl Scheduler for Kernel {
         }
         self.notes();
         self.watch(now);
+        self.change(now);
         let kind = self.inputs.get(measured).map_or(0, kind);
         let stepped = self.inputs.len() > measured || self.engine.next_due().is_some_and(|due| due <= now);
         if stepped {

@@ -169,7 +169,7 @@ impl Shared {
         let board = critical_section::with(|cs| self.board.borrow(cs).get().copied());
         match board {
             Some(board) => {
-                board.report(format_args!("{fault}"));
+                board.report(fault.text(&mut Fault::room()));
                 board.end(Ending::Failed)
             }
             None => loop {

@@ -99,6 +99,7 @@ fn build<const N: usize>(
         tracer: Tracer::new(ring, trace),
         restarts: table.restarts.to_vec(),
         duration: table.duration,
+        changes: table.changes,
         table: wire::hash(table.system),
     };
     let kernel = Box::new(Kernel::new(parts));

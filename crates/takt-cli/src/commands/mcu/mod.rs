@@ -19,6 +19,7 @@ use takt_core::record::Record;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_core::wire::FigureKind;
+use takt_linux::probe::Finding;
 use takt_mcu_build::Settings;
 use takt_workload::{Code, Diagnostic, Severity, Workload};
 
@@ -111,6 +112,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             calibrate(&stream.display().to_string(), &bytes, &table)
         }
     }
+}
+
+/// What `takt doctor` reports about images for microcontrollers.
+pub(crate) fn findings() -> [Finding; 2] {
+    emulator::findings()
 }
 
 fn ready<'p>(
