@@ -51,8 +51,10 @@ struct Lock {
     poisoned: bool,
 }
 
-/// The kinds of steps whose costs are counted.
-const KINDS: usize = 3;
+/// The kinds of steps whose costs are counted: three by their first input, and two by the task that runs afterwards.
+const KINDS: usize = 5;
+const SAME_TASK: usize = 3;
+const OTHER_TASK: usize = 4;
 
 /// The kind of a step by its first input.
 fn kind(input: &Input) -> usize {
@@ -73,6 +75,13 @@ struct Costs {
     of: [(u32, u64, u32); KINDS],
 }
 
+impl Costs {
+    fn add(&mut self, kind: usize, ticks: u32) {
+        let (count, sum, most) = &mut self.of[kind];
+        (*count, *sum, *most) = (*count + 1, *sum + u64::from(ticks), (*most).max(ticks));
+    }
+}
+
 pub(crate) struct Kernel {
     engine: Engine,
     board: &'static dyn Board,
@@ -84,6 +93,8 @@ pub(crate) struct Kernel {
     restarts: Vec<bool>,
     /// The task that runs.
     current: Option<TaskId>,
+    /// The task that ran last.
+    last: Option<TaskId>,
     /// Since when it runs.
     resumed: Time,
     /// How many threads wait for something that the kernel watches.
@@ -92,6 +103,8 @@ pub(crate) struct Kernel {
     end: Option<Time>,
     /// Changes of the table that have not taken place yet.
     changes: &'static [(Time, Input)],
+    /// The next entry is the first one, which measures what an entry takes outside of the kernel, and does nothing else.
+    empty: bool,
     tick: (u32, u32),
     costs: Costs,
 }
@@ -126,11 +139,13 @@ impl Kernel {
             replies: Vec::with_capacity(2 * tasks + 16),
             restarts,
             current: None,
+            last: None,
             resumed: Time::ZERO,
             waiting: 0,
             order: 0,
             end: duration.map(|duration| Time::ZERO + duration),
             changes,
+            empty: true,
             tick,
             costs: Costs::default(),
         };
@@ -454,6 +469,7 @@ impl Kernel {
         figure(FigureKind::Entries, 0, entries.into());
         figure(FigureKind::Steps, 0, steps.into());
         figure(FigureKind::Misuses, 0, misuses.into());
+        figure(FigureKind::Outside, 0, free(|cs| port::shared().outside(cs)).into());
         for (kind, (count, ticks, most)) in of.into_iter().enumerate() {
             figure(FigureKind::StepCount, kind, count.into());
             figure(FigureKind::StepTicks, kind, ticks);
@@ -475,7 +491,8 @@ impl Kernel {
 
     /// Sets the alarm to the next instant at which the kernel has something to do.
     fn plan(&mut self) {
-        self.resumed = port::now();
+        let counter = self.board.ticks();
+        self.resumed = free(|cs| port::shared().at(cs, counter));
         // The budget of the thread that runs lasts from now on: its job has not run since it was stopped, and the kernel's time is not its own.
         let left = self.current.filter(|task| self.engine.wants_usage(*task)).and_then(|task| {
             let thread = &self.threads[task.index()];
@@ -491,15 +508,26 @@ impl Kernel {
             let until = |thread: &Thread| thread.wait.and_then(|wait| wait.until);
             due = self.threads.iter().filter_map(until).fold(due, Time::min);
         }
-        self.board.alarm(shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick));
+        let ticks = shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick);
+        // The time that this took is over.
+        let passed = self.board.ticks().wrapping_sub(counter);
+        self.board.alarm(ticks.saturating_sub(passed).max(1));
     }
 }
 
 impl Scheduler for Kernel {
     fn enter(&mut self) -> usize {
         let before = self.board.ticks();
-        let (call, fault) = free(|cs| (port::shared().call.borrow(cs).take(), port::shared().fault.borrow(cs).take()));
-        let now = port::now();
+        if core::mem::take(&mut self.empty) {
+            free(|cs| port::shared().call.borrow(cs).take());
+            let inside = self.board.ticks().wrapping_sub(before);
+            free(|cs| port::shared().set_inside(cs, inside));
+            return self.threads.len();
+        }
+        let (now, call, fault) = free(|cs| {
+            let shared = port::shared();
+            (shared.at(cs, before), shared.call.borrow(cs).take(), shared.fault.borrow(cs).take())
+        });
         self.costs.entries += 1;
         self.inputs.clear();
         self.account(now);
@@ -537,8 +565,11 @@ impl Scheduler for Kernel {
         self.plan();
         if stepped {
             let ticks = self.board.ticks().wrapping_sub(before);
-            let (count, sum, most) = &mut self.costs.of[kind];
-            (*count, *sum, *most) = (*count + 1, *sum + u64::from(ticks), (*most).max(ticks));
+            self.costs.add(kind, ticks);
+            if self.current.is_some() {
+                self.costs.add(if self.last == self.current { SAME_TASK } else { OTHER_TASK }, ticks);
+                self.last = self.current;
+            }
         }
         free(|cs| port::shared().current.borrow(cs).set(self.current.map_or(IDLE, TaskId::index)));
         self.current.map_or(self.threads.len(), TaskId::index)

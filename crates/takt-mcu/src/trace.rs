@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use takt_core::input::Input;
 use takt_core::record::{Record, Sink};
 use takt_core::time::Time;
-use takt_core::wire::{LONGEST, Message, Output, check, put_body};
+use takt_core::wire::{LONGEST, Message, Output, check, put_body, put_input_message, put_record_message};
 
 /// How the trace leaves the board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,20 +71,18 @@ impl Ring {
         }
     }
 
-    /// Writes a message if there is room for the longest one, so that no byte needs a check of its own. No byte of it is seen before all of
-    /// them are there.
-    fn push(&self, base: Time, message: &Message) -> bool {
-        if self.room() <= LONGEST as u32 {
-            return false;
-        }
+    /// The place of the next message, if there is room for the longest one, so that no byte needs a check of its own.
+    fn begin(&self) -> Option<Body<'_>> {
+        let first = self.written.load(Ordering::Relaxed);
+        (self.room() > LONGEST as u32).then(|| Body { ring: self, at: first.wrapping_add(1) })
+    }
+
+    /// Ends a message. No byte of it is seen before.
+    fn end(&self, body: &Body<'_>) {
         let first = self.written.load(Ordering::Relaxed);
         // The length comes first, and is known last.
-        let mut body = Body { ring: self, at: first.wrapping_add(1) };
-        put_body(&mut body, base, message);
-        let at = body.at;
-        self.set(first, (at.wrapping_sub(first) - 1) as u8);
-        self.written.store(at, Ordering::Release);
-        true
+        self.set(first, (body.at.wrapping_sub(first) - 1) as u8);
+        self.written.store(body.at, Ordering::Release);
     }
 
     /// Hands bytes to the board, as many as it takes. Returns whether none are left.
@@ -172,16 +170,36 @@ impl Tracer {
     }
 
     pub(crate) fn message(&mut self, message: &Message) {
-        let Some(ring) = self.ring else { return };
-        if self.dropped > 0 && ring.push(self.base, &Message::Dropped { count: self.dropped }) {
-            self.dropped = 0;
-        }
-        if self.dropped > 0 || !ring.push(self.base, message) {
-            self.dropped += 1;
-        }
+        let base = self.base;
+        self.write(|body| put_body(body, base, message));
         if let Message::Step { now } | Message::Close { end: now } = message {
             self.base = *now;
         }
+    }
+
+    /// Writes a message, or counts it where there is no room.
+    fn write(&mut self, put: impl FnOnce(&mut Body<'_>)) {
+        let Some(ring) = self.ring else { return };
+        if self.dropped > 0 && !self.report_dropped(ring) {
+            self.dropped += 1;
+            return;
+        }
+        match ring.begin() {
+            Some(mut body) => {
+                put(&mut body);
+                ring.end(&body);
+            }
+            None => self.dropped += 1,
+        }
+    }
+
+    #[cold]
+    fn report_dropped(&mut self, ring: &Ring) -> bool {
+        let Some(mut body) = ring.begin() else { return false };
+        put_body(&mut body, self.base, &Message::Dropped { count: self.dropped });
+        ring.end(&body);
+        self.dropped = 0;
+        true
     }
 
     /// A step with its inputs, before the engine makes it.
@@ -190,7 +208,9 @@ impl Tracer {
             return;
         }
         self.message(first);
-        inputs.iter().for_each(|input| self.message(&Message::Input(*input)));
+        for input in inputs {
+            self.write(|body| put_input_message(body, input));
+        }
     }
 
     /// Hands everything to the board, and waits for it.
@@ -203,7 +223,8 @@ impl Tracer {
 
 impl Sink for Tracer {
     fn record(&mut self, record: Record) {
-        self.message(&Message::Record(record));
+        let base = self.base;
+        self.write(|body| put_record_message(body, base, &record));
     }
     fn wants_records(&self) -> bool {
         self.records

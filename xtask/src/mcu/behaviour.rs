@@ -68,7 +68,7 @@ impl Bench {
         let summary = self.emulate(&image, &workload, None, &[])?;
         let own = |index| own(&summary, index);
         let merged = summary["tasks"][0]["merged"].as_u64().unwrap_or(0);
-        let released = summary["event_inputs"].as_u64().unwrap_or(0);
+        let released = summary["figures"]["event_inputs"].as_u64().unwrap_or(0);
         // QEMU counts 32 ns for an instruction, and a tick is 40 ns.
         let [masked, first] = [2, 3].map(|index| own(index) * 40 / 32);
         println!("{} interrupts: {released} released jobs, {merged} were merged, {} jobs ended", own(0), own(1));

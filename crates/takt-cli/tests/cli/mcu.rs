@@ -21,7 +21,7 @@ fn stream(table: u64) -> (Vec<u8>, usize) {
     let at = |ms| Time::ZERO + Span::from_ms(ms);
     let (mut bytes, mut base, mut third) = (Vec::new(), Time::ZERO, 0);
     let ends = |job| Message::Input(Input::Complete { task: TaskId(0), job });
-    let ticks = |kind, value| Message::Figure(Figure { kind, index: 0, value });
+    let figure = |kind, index, value| Message::Figure(Figure { kind, index, value });
     for message in [
         Message::Header { table, nanoseconds: 40, ticks: 1 },
         Message::Step { now: at(0) },
@@ -32,8 +32,11 @@ fn stream(table: u64) -> (Vec<u8>, usize) {
         ends(1),
         Message::Close { end: at(20) },
         Message::Dropped { count: 14 },
-        ticks(FigureKind::StepCount, 4),
-        ticks(FigureKind::StepTicks, 4_000),
+        figure(FigureKind::StepCount, 3, 2),
+        figure(FigureKind::StepTicks, 3, 2_000),
+        figure(FigureKind::StepCount, 4, 4),
+        figure(FigureKind::StepTicks, 4, 6_000),
+        figure(FigureKind::Outside, 0, 50),
         Message::End,
     ] {
         if matches!(message, Message::Step { now } if now == at(10)) {
@@ -56,7 +59,7 @@ fn a_stream_becomes_a_summary_and_steps_and_costs() {
     // Steps of which messages were dropped are no complete record, and say so.
     assert!(room.text("board.steps").lines().count() > 4);
     let costs = room.takt(&["mcu", "calibrate", "board.stream", "w.yaml"]).expect(0).stdout;
-    assert!(costs.contains("costs: {scheduler: 40us}"), "{costs}");
+    assert!(costs.contains("costs: {scheduler: 42us, context_switch: 20us}"), "{costs}");
 }
 
 #[test]
