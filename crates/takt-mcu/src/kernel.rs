@@ -496,7 +496,7 @@ impl Kernel {
         // The budget of the thread that runs lasts from now on: its job has not run since it was stopped, and the kernel's time is not its own.
         let left = self.current.filter(|task| self.engine.wants_usage(*task)).and_then(|task| {
             let thread = &self.threads[task.index()];
-            Some(self.engine.budget_left(task)? - (thread.used - thread.known))
+            Some(self.engine.budget_noticed_in(task)? - (thread.used - thread.known))
         });
         let due = match left {
             Some(left) => self.engine.next_due_with_budgets_from(self.resumed + left.or_zero()),

@@ -70,7 +70,13 @@ pub fn start<const N: usize>(
     trace: Trace,
 ) -> ! {
     let kernel = build(board, table, &threads.into(), trace);
-    free(|cs| port::shared().start_clock(cs, board.ticks(), board.frequency()));
+    // Interrupts can pend the kernel as soon as tasks have slots, and its first entry needs the stack of a thread.
+    port::mask();
+    free(|cs| {
+        let shared = port::shared();
+        let _ = shared.slots.borrow(cs).set((0..N).map(|_| Slot::default()).collect());
+        shared.start_clock(cs, board.ticks(), board.frequency());
+    });
     port::start(kernel)
 }
 
@@ -86,7 +92,6 @@ fn build<const N: usize>(
     let shared = port::shared();
     free(|cs| {
         let _ = shared.board.borrow(cs).set(board);
-        let _ = shared.slots.borrow(cs).set((0..N).map(|_| Slot::default()).collect());
     });
     let Some(engine) = engine(table, &handlers) else {
         let none = Fault { cause: Cause::Table, task: None, pc: 0, lr: 0, detail: 0, at: Time::ZERO };

@@ -31,6 +31,20 @@ impl Bench {
         Ok(line.with_context(|| format!("no costs in {text}"))?.to_owned())
     }
 
+    /// The costs of a board without a trace: of the scheduler and of a context switch.
+    pub(super) fn quiet_costs(&self) -> Result<[String; 2]> {
+        let variables = [("TAKT_WORKLOAD", "five.yaml"), ("TAKT_TRACE", "figures")];
+        let (image, workload, stream) = (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
+        self.emulate(&image, &workload, None, &["--stream", &stream])?;
+        let line = self.costs(&stream, &workload, "edf")?;
+        let value = |key: &str| {
+            let after = line.split_once(&format!("{key}: ")).map(|(_, after)| after);
+            let value = after.and_then(|after| after.split([',', '}']).next());
+            value.map(str::to_owned).with_context(|| format!("no {key} in {line}"))
+        };
+        Ok([value("scheduler")?, value("context_switch")?])
+    }
+
     /// `takt sim` with the board's costs has the board's order of points, and their instants but for the tolerance. Returns the line of costs.
     pub(super) fn predict(&self, policy: &str, name: &str) -> Result<String> {
         let workload = Bench::workload(name);

@@ -72,8 +72,8 @@ impl Bench {
     }
 
     /// The same in the simulator, with the costs of the board.
-    fn simulated(&self, policy: &str, scheduler: &str) -> Result<[Option<u64>; 4]> {
-        let costs = ["--clock", "tickless", "--scheduler", scheduler, "--scheduler-task", "0us", "--context-switch", "0us"];
+    fn simulated(&self, policy: &str, [scheduler, switch]: &[String; 2]) -> Result<[Option<u64>; 4]> {
+        let costs = ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
         let mut command = Command::new(&self.takt);
         command.args(["bench", "hartstone", "--json", "--policy", policy]).args(costs);
         let output = command.output()?;
@@ -88,10 +88,11 @@ impl Bench {
     }
 
     /// Tests 1 to 4. Policies of the simulator are within one iteration of it, and the regulator has the least iterations at least.
-    pub(super) fn hartstone(&self, all: bool, scheduler: &str) -> Result<()> {
+    pub(super) fn hartstone(&self, all: bool) -> Result<()> {
+        let costs = self.quiet_costs()?;
         let policies = if all { &AGAINST_SIMULATOR[..] } else { &AGAINST_SIMULATOR[..1] };
         for policy in policies {
-            let simulated = self.simulated(policy, scheduler)?;
+            let simulated = self.simulated(policy, &costs)?;
             for test in 1..=4 {
                 let (board, expected) = (self.first_miss(test, policy)?, simulated[test - 1]);
                 println!("hartstone {test}, {policy}: first miss in iteration {board:?}, simulated {expected:?}");
