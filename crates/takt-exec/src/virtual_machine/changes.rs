@@ -207,7 +207,13 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 target.policy = PolicySpec { placement: target.policy.placement, ..spec(draw.of(&policies)) };
             }
             let (tasks, domains) = (names.to_vec(), domains.to_vec());
-            Command::Reload(Box::new(Target { system: target, tasks, domains, fixed: Vec::new() }))
+            Command::Reload(Box::new(Target {
+                system: target,
+                tasks,
+                domains,
+                fixed: Vec::new(),
+                frequencies: Vec::new(),
+            }))
         }
     }
 }
@@ -428,7 +434,13 @@ fn a_reload_is_admitted_as_a_whole() {
     let reload = |text: &str| {
         let target = load(Source { name: "target.yaml".into(), text: text.into() });
         let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        Command::Reload(Box::new(Target { system: target.system, tasks, domains: Vec::new(), fixed: Vec::new() }))
+        Command::Reload(Box::new(Target {
+            system: target.system,
+            tasks,
+            domains: Vec::new(),
+            fixed: Vec::new(),
+            frequencies: Vec::new(),
+        }))
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
