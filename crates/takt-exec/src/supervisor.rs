@@ -743,7 +743,7 @@ impl<'a> Watched<'a> {
         let control = self.control.as_mut()?;
         control.dismissed().into_iter().for_each(|task| lives.dismiss(task));
         let plan = control.starts().into_iter().map(|(task, process)| lives.take_in(task, process)).last();
-        lives.entered.drain(..).for_each(|(_, result)| control.entered(result));
+        lives.entered.drain(..).for_each(|(task, result)| control.entered(task, result));
         plan
     }
 
@@ -831,11 +831,12 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Reports the task that the inputs of a step add.
+    /// Reports the tasks that the inputs of a step add.
     fn tell_added(&mut self, at: Time, inputs: &[Input]) {
-        let Some((new, pid)) = self.control.as_ref().and_then(|control| control.adds(inputs)) else { return };
-        if self.error.is_none() {
-            self.error = self.observer.added(at, new, pid).err();
+        for (new, pid) in self.control.iter().flat_map(|control| control.adds(inputs)) {
+            if self.error.is_none() {
+                self.error = self.observer.added(at, new, pid).err();
+            }
         }
     }
 

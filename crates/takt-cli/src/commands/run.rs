@@ -598,6 +598,7 @@ fn control(
 fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loader {
     let power = workload.power.clone().zip(platform.cloned());
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
         let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
         let input = Input { file: file.into(), ..input.clone() };
@@ -617,13 +618,18 @@ fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loa
             )
         });
         let mut other = read?;
+        let (new, excluded) = run.candidates(&other.source)?;
         other.hand_over();
         other.clear_simulated();
         let mut fixed = Vec::new();
         for own in &infos {
-            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
-                && new != own
-            {
+            let Some(mut new) = other.tasks.iter().find(|new| new.name == own.name).cloned() else { continue };
+            // The number of a task depends on the tasks before it.
+            let leader = new.thread_of.map(|leader| &other.tasks[leader.index()].name);
+            new.thread_of = leader.and_then(|leader| {
+                infos.iter().position(|info| info.name == *leader).map(|index| TaskId(index as u32))
+            });
+            if new != *own {
                 fixed.push(format!("the process of task `{}`", own.name));
             }
         }
@@ -640,7 +646,7 @@ fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loa
             fault("wrong-file", diagnostic.message.clone(), &format!("nothing has changed; {hint}"))
         })?;
         let frequencies = frequencies.unwrap_or_default();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, frequencies })
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded, frequencies })
     })
 }
 
