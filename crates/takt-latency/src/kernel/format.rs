@@ -72,7 +72,7 @@ pub(super) fn formats(text: &str) -> Result<Vec<Format>, Unexpected> {
     Ok(formats)
 }
 
-/// `field:unsigned short common_type;	offset:0;	size:2;	signed:0;`
+/// `field:unsigned short common_type; offset:0; size:2; signed:0;`, with tabs between the parts.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.strip_prefix("field:")?.split(';').map(str::trim);
     let name = parts.next()?.rsplit([' ', '*']).next()?.split('[').next()?.to_owned();
@@ -93,9 +93,8 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn read(text: &str) -> Result<Head, Unexpected> {
         let fields: BTreeMap<String, Field> = text.lines().filter_map(|line| field(line.trim())).collect();
-        let named = |name: &str| {
-            fields.get(name).copied().ok_or_else(|| Unexpected(format!("pages have no field `{name}`")))
-        };
+        let named =
+            |name: &str| fields.get(name).copied().ok_or_else(|| Unexpected(format!("pages have no field `{name}`")));
         Ok(Head { timestamp: named("timestamp")?, commit: named("commit")?, data: named("data")?.offset })
     }
 }
