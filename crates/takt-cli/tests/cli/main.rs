@@ -13,6 +13,7 @@ mod freeze;
 mod golden;
 mod import;
 mod jobs;
+mod mcu;
 #[path = "../machine/mod.rs"]
 mod machine;
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
