@@ -163,6 +163,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut header = header::header(&workload, "run", length);
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
+        header.meters = plan.power.as_ref().map_or(Vec::new(), |settings| power::labels(&settings.meters));
+        steps.meters(&header.meters);
         power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
     }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
@@ -595,6 +597,7 @@ fn control(
 /// Reads another version of the workload of a run.
 fn loader(input: Input, workload: &Workload) -> Loader {
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
         let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
         let input = Input { file: file.into(), ..input.clone() };
@@ -614,13 +617,18 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             )
         });
         let mut other = read?;
+        let (new, excluded) = run.candidates(&other.source)?;
         other.hand_over();
         other.clear_simulated();
         let mut fixed = Vec::new();
         for own in &infos {
-            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
-                && new != own
-            {
+            let Some(mut new) = other.tasks.iter().find(|new| new.name == own.name).cloned() else { continue };
+            // The number of a task depends on the tasks before it.
+            let leader = new.thread_of.map(|leader| &other.tasks[leader.index()].name);
+            new.thread_of = leader.and_then(|leader| {
+                infos.iter().position(|info| info.name == *leader).map(|index| TaskId(index as u32))
+            });
+            if new != *own {
                 fixed.push(format!("the process of task `{}`", own.name));
             }
         }
@@ -631,7 +639,7 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             fixed.push("settings of the file".into());
         }
         let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed })
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded })
     })
 }
 
@@ -723,6 +731,11 @@ impl Observer for Watch<'_> {
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
         let command = command.chars().take(COMMAND_MOST).collect();
         self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        Ok(())
+    }
+    fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {
+        self.steps.measured(at, meter, value);
+        self.recorder.measured(takt_trace::Measured { at, meter, value });
         Ok(())
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {

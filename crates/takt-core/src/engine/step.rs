@@ -193,7 +193,11 @@ impl Engine {
                 deliver(state, &mut *self.policy, sink);
             }
         }
-        for input in inputs {
+        #[cfg(feature = "additions")]
+        let mut added = 0;
+        for (index, input) in inputs.iter().enumerate() {
+            #[cfg(not(feature = "additions"))]
+            let _ = index;
             match *input {
                 // The usual one goes the short way.
                 Input::Complete { task, job } => {
@@ -216,8 +220,12 @@ impl Engine {
                     continue;
                 }
                 #[cfg(feature = "additions")]
-                Input::Add { task, domain } => {
-                    self.add(task, domain, sink);
+                Input::Add { .. } => {
+                    // Those that follow each other are one change.
+                    if index >= added {
+                        added = index + inputs[index..].iter().take_while(|i| matches!(i, Input::Add { .. })).count();
+                        self.add(&inputs[index..added], sink);
+                    }
                     continue;
                 }
                 Input::Call { task, call } => {

@@ -28,24 +28,42 @@ pub(crate) enum Echo {
     Udp,
 }
 
-/// The lateness of so many wake-ups, in nanoseconds. An instant that is missed altogether counts with its whole delay.
-pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec<i64>> {
-    let mut late = vec![0; count];
+/// A wake-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WakeUp {
+    /// Its planned instant of the monotonic clock, in nanoseconds.
+    pub(crate) planned: i64,
+    /// Its lateness in nanoseconds.
+    pub(crate) late: i64,
+}
+
+impl WakeUp {
+    const NONE: WakeUp = WakeUp { planned: 0, late: 0 };
+    /// One that is observed at this instant.
+    fn now(planned: Span) -> WakeUp {
+        WakeUp { planned: planned.ns(), late: (now() - planned).ns() }
+    }
+}
+
+/// So many wake-ups. An instant that is missed altogether counts with its whole delay.
+pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
+    // The memory is touched before the first wake-up.
+    let mut all = vec![WakeUp::NONE; count];
     let mut at = now() + period;
     match method {
         Method::Nanosleep => {
-            for value in &mut late {
+            for one in &mut all {
                 sleep_until(at);
-                *value = (now() - at).ns();
+                *one = WakeUp::now(at);
                 at += period;
             }
         }
         Method::Timerfd => {
             let timer = Timer::new()?;
-            for value in &mut late {
+            for one in &mut all {
                 timer.arm(at)?;
                 while poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).is_err() {}
-                *value = (now() - at).ns();
+                *one = WakeUp::now(at);
                 at += period;
             }
         }
@@ -55,8 +73,8 @@ pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec
             while next < count {
                 let (expired, woken) = (timer.wait()?, now());
                 for _ in 0..expired {
-                    if let Some(value) = late.get_mut(next) {
-                        *value = (woken - at).ns();
+                    if let Some(one) = all.get_mut(next) {
+                        *one = WakeUp { planned: at.ns(), late: (woken - at).ns() };
                     }
                     next += 1;
                     at += period;
@@ -64,21 +82,49 @@ pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec
             }
         }
     }
-    Ok(late)
+    Ok(all)
+}
+
+/// Periods in a frame of the schedule of windows; the first half of a frame is the window of the task.
+pub(crate) const FRAME: i64 = 10;
+
+/// As [`wake`], within the windows of this process: the periods that begin inside its window, without the first one. The process is frozen outside of
+/// it, and the end of the first such pause is the beginning of a window.
+pub(crate) fn wake_in_windows(period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
+    let (frame, window) = (period * FRAME, period * (FRAME / 2));
+    let (give_up, mut before) = (now() + frame * 100, now());
+    let begin = loop {
+        let at = now();
+        if at - before >= window.scaled(1, 2) {
+            break at;
+        }
+        if at > give_up {
+            return Err(io::Error::other("the schedule's windows were not observed"));
+        }
+        before = at;
+    };
+    let each = FRAME / 2 - 1;
+    let mut all = vec![WakeUp::NONE; count];
+    for (index, one) in (0i64..).zip(&mut all) {
+        let at = begin + frame * (1 + index / each) + period * (1 + index % each);
+        sleep_until(at);
+        *one = WakeUp::now(at);
+    }
+    Ok(all)
 }
 
 /// As [`wake`], to the answer of a second process: each wake-up sends a message, and the answer is observed by this process's clock.
-pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<Vec<i64>> {
+pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
     let mut peer = Peer::start(echo)?;
-    let mut late = vec![0; count];
+    let mut all = vec![WakeUp::NONE; count];
     let mut at = now() + period;
-    for value in &mut late {
+    for one in &mut all {
         sleep_until(at);
         peer.round_trip()?;
-        *value = (now() - at).ns();
+        *one = WakeUp::now(at);
         at += period;
     }
-    Ok(late)
+    Ok(all)
 }
 
 /// The second process, which ends with its input.
@@ -172,8 +218,9 @@ mod tests {
     fn no_method_wakes_early_or_loses_a_period() {
         // Alone in its thread, because the signal of the timer goes to any thread that does not block it.
         for method in [Method::Nanosleep, Method::Timerfd] {
-            let late = wake(method, Span::from_us(500), 20).unwrap();
-            assert!(late.len() == 20 && late.iter().all(|ns| *ns > 0), "{method:?}: {late:?}");
+            let all = wake(method, Span::from_us(500), 20).unwrap();
+            assert!(all.len() == 20 && all.iter().all(|one| one.late > 0), "{method:?}: {all:?}");
+            assert!(all.windows(2).all(|pair| pair[1].planned - pair[0].planned == 500_000), "{all:?}");
         }
     }
 
