@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input, Room};
@@ -107,6 +108,8 @@ pub struct Target {
     pub excluded: Vec<(String, String)>,
     /// By window: the frequencies in kHz that slices ask for, by frequency domain; empty unless the power policy goes by them.
     pub frequencies: Vec<Vec<(u16, u32)>>,
+    /// Policies of the system that may fail, each with the one that takes over from it.
+    pub fallbacks: Vec<(PolicySpec, PolicySpec)>,
 }
 
 /// The result of a command.
@@ -190,11 +193,36 @@ pub struct Order {
 pub struct Handle {
     orders: SyncSender<Order>,
     wake: Arc<OwnedFd>,
+    phase: Arc<Phase>,
+}
+
+/// The part of a run's life that both sides of its control know.
+#[derive(Debug, Default)]
+pub(crate) struct Phase {
+    /// The schedule has begun: commands are carried out.
+    begun: AtomicBool,
+    /// A command to stop has come before that.
+    stopped_early: AtomicBool,
+    /// The schedule is over: commands are refused.
+    over: AtomicBool,
+}
+
+impl Phase {
+    pub(crate) fn is_stopped_early(&self) -> bool {
+        self.stopped_early.load(Ordering::Acquire)
+    }
 }
 
 impl Handle {
-    /// Hands over a command, without waiting. The answer comes when the supervisor has carried it out.
+    /// Hands over a command, without waiting. The answer comes when the supervisor has carried it out. Before the schedule begins, only a command to
+    /// stop has an effect at once; others wait.
     pub fn send(&self, order: Order) {
+        if self.phase.over.load(Ordering::Acquire) {
+            return (order.answer)(Err(Refusal::Over("the run ends")));
+        }
+        if matches!(order.command, Command::Stop { .. }) && !self.phase.begun.load(Ordering::Acquire) {
+            self.phase.stopped_early.store(true, Ordering::Release);
+        }
         match self.orders.try_send(order) {
             Ok(()) => {
                 let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
@@ -233,6 +261,7 @@ enum Asked {
 
 /// The supervisor's side of the control of a run.
 pub struct Control {
+    pub(crate) phase: Arc<Phase>,
     pub(crate) mirror: Mirror,
     /// How many policies could take over from the start.
     known: usize,
@@ -292,10 +321,12 @@ impl Control {
     pub fn new(mut engine: Engine, domains: Vec<String>, one_policy: bool) -> io::Result<(Control, Handle)> {
         let (sender, orders) = sync_channel(WAITING);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let handle = Handle { orders: sender, wake: wake.clone() };
+        let phase = Arc::new(Phase::default());
+        let handle = Handle { orders: sender, wake: wake.clone(), phase: phase.clone() };
         make_room(&mut engine);
         let bound = bound(engine.system());
         let control = Control {
+            phase,
             known: engine.system().alternatives.len(),
             mirror: Mirror::new(engine),
             domains,
@@ -326,6 +357,7 @@ impl Control {
     /// By task: its name, and whether the kernel schedules it; and whether its process can end alone.
     pub(crate) fn begin(&mut self, tasks: Vec<(String, bool)>, endable: Vec<bool>, room: usize, class: Class) {
         (self.tasks, self.endable, self.room, self.class) = (tasks, endable, room, class);
+        self.phase.begun.store(true, Ordering::Release);
     }
 
     /// The first processes that the supervisor is to start, since the last call.
@@ -391,6 +423,11 @@ impl Control {
         let (left, stays) = self.ends.drain(..).partition(|(task, _)| engine.is_gone(*task));
         self.ends = stays;
         left
+    }
+
+    /// The process of this task is not there yet: it is asked to end later.
+    pub(crate) fn ends_later(&mut self, task: TaskId, grace: Span) {
+        self.ends.push((task, grace));
     }
 
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
@@ -472,6 +509,12 @@ impl Control {
             if pending.joins {
                 self.dismiss();
             }
+            // Nothing was changed, so no process is to end.
+            if let Command::Remove { task, .. } = &pending.order.command
+                && let Ok(task) = self.task(task)
+            {
+                self.ends.retain(|(other, _)| *other != task);
+            }
             (pending.order.answer)(Err(Refusal::Busy("another change came between, or a job of the task is open")));
             return None;
         };
@@ -492,6 +535,8 @@ impl Control {
 
     /// Answers all that is left at the end of the run.
     pub(crate) fn close(&mut self) {
+        // Processes may still have a time of grace. Commands that come in it have their answer at once.
+        self.phase.over.store(true, Ordering::Release);
         self.answer_for_table();
         if let Some((at, answer)) = self.awaited.take() {
             answer(Ok(Done::Table { at, from: None }));
@@ -500,7 +545,13 @@ impl Control {
         let pending = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).map(|pending| pending.order);
         let left: Vec<Order> = joining.into_iter().chain(pending).collect();
         for order in left.into_iter().chain(self.orders.try_iter()) {
-            (order.answer)(Err(Refusal::Over("the run has ended")));
+            match order.command {
+                Command::Stop { grace } => {
+                    self.stop.get_or_insert(grace);
+                    (order.answer)(Ok(Done::Stopping));
+                }
+                _ => (order.answer)(Err(Refusal::Over("the run has ended"))),
+            }
         }
     }
 
@@ -591,6 +642,7 @@ impl Control {
                         format!("task `{name}` has a process for each job, or shares its process with other tasks");
                     return Err(impossible(reason, "leave `--end` out"));
                 }
+                self.ends.retain(|(other, _)| *other != task);
                 self.ends.extend(end.map(|grace| (task, grace)));
                 (if is_gone { Vec::new() } else { vec![Input::Leave { task }] }, None)
             }
@@ -640,6 +692,8 @@ impl Control {
         }
         let terms = self.mirror.engine.agreed(task);
         self.admit(task, &terms)?;
+        // Its process, which was to end, has not been asked to.
+        self.ends.retain(|(other, _)| *other != task);
         Ok(vec![Input::Enter { task }])
     }
 
@@ -1099,7 +1153,10 @@ impl Control {
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
         let mut install = match policies.first() {
-            Some((domain, to)) => self.switch(*domain, *to, None)?,
+            Some((domain, to)) => {
+                let fallback = target.fallbacks.iter().find(|(of, _)| of == to).map(|(_, fallback)| *fallback);
+                self.switch(*domain, *to, fallback)?
+            }
             None => None,
         };
         if table.is_some() && self.awaited.is_some() {

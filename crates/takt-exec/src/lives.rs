@@ -350,16 +350,18 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// Asks the process of a task that has left to end, and has it killed after the time of grace.
-    pub(crate) fn end(&mut self, task: TaskId, grace: Span) {
+    /// Asks the process of a task that has left to end, and has it killed after the time of grace. Returns whether that is not to be repeated: a process
+    /// that initialises, or is being replaced, cannot be asked yet.
+    pub(crate) fn end(&mut self, task: TaskId, grace: Span) -> bool {
         let known = &mut self.tasks[task.index()];
         if known.life != Life::Alive || known.ending.is_some() {
-            return;
+            return !matches!(known.life, Life::Initialising | Life::Dying);
         }
         known.ending = Some(Ending::Begins { grace });
         let incarnation = known.incarnation;
         // From then on the scheduler acts no more on the group. To the engine the task is gone already.
         self.outgoing.push_back(Message::Exit { task, incarnation, regular: true, replaced: false });
+        true
     }
 
     /// The next part of the ends that were begun in an earlier round.

@@ -3,7 +3,7 @@
 use crate::actuator::Processes;
 use crate::causes::Found;
 use crate::change::Change;
-use crate::control::{self, Control};
+use crate::control::{self, Control, Phase};
 use crate::incidents::{Incident, Incidents};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
@@ -19,6 +19,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -76,7 +77,8 @@ pub fn run_controlled(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let began = Instant::now();
-    let signals = Signals::new().what("cannot watch for signals")?;
+    let mut signals = Signals::new().what("cannot watch for signals")?;
+    signals.control = control.as_ref().map(|control| control.phase.clone());
     let id = RunId::new().what("cannot name the run")?;
     // Remains of dead runs are removed if possible; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
@@ -135,6 +137,11 @@ impl Drop for StayAway {
 
 struct Signals {
     pipe: UnixStream,
+    /// A byte for each SIGTERM, and how many were read.
+    terminations: UnixStream,
+    terminated: Cell<usize>,
+    /// A command to stop may come before the schedule.
+    control: Option<Arc<Phase>>,
     interrupt: Arc<AtomicBool>,
     terminate: Arc<AtomicBool>,
     hangup: Arc<AtomicBool>,
@@ -146,11 +153,22 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Signals> {
         let (pipe, write) = UnixStream::pair()?;
-        pipe.set_nonblocking(true)?;
+        let (terminations, terminated) = UnixStream::pair()?;
+        [&pipe, &terminations].iter().try_for_each(|pipe| pipe.set_nonblocking(true))?;
         let [interrupt, terminate, hangup] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         unheard().store(false, Ordering::Release);
         let hung_up = AtomicBool::new(false);
-        let mut signals = Signals { pipe, interrupt, terminate, hangup, hung_up, registered: Vec::new() };
+        let mut signals = Signals {
+            pipe,
+            terminations,
+            terminated: Cell::new(0),
+            control: None,
+            interrupt,
+            terminate,
+            hangup,
+            hung_up,
+            registered: Vec::new(),
+        };
         let flags = [(SIGINT, &signals.interrupt), (SIGTERM, &signals.terminate), (SIGHUP, &signals.hangup)];
         for (signal, flag) in flags.map(|(signal, flag)| (signal, flag.clone())) {
             signals.registered.push(signal_hook::flag::register(signal, flag)?);
@@ -158,11 +176,21 @@ impl Signals {
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
             signals.registered.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
         }
+        signals.registered.push(signal_hook::low_level::pipe::register(SIGTERM, terminated)?);
         Ok(signals)
     }
     /// Before the schedule, each signal ends the run.
     fn stop(&self) -> bool {
-        self.hangup.load(Ordering::Acquire) || self.ends_run()
+        let early = self.control.as_ref().is_some_and(|control| control.is_stopped_early());
+        early || self.hangup.load(Ordering::Acquire) || self.ends_run()
+    }
+    /// How many SIGTERMs have come.
+    fn terminations(&self) -> usize {
+        let mut buffer = [0; 16];
+        while let Ok(n @ 1..) = rustix::io::read(&self.terminations, &mut buffer) {
+            self.terminated.set(self.terminated.get() + n);
+        }
+        self.terminated.get()
     }
     /// During the schedule, SIGHUP ends the run only if it reloads nothing.
     fn ends_run(&self) -> bool {
@@ -439,7 +467,9 @@ impl Supervisor {
                 }
             }
             for (task, grace) in observer.left() {
-                self.lives.end(task, grace);
+                if !self.lives.end(task, grace) {
+                    observer.ends_later(task, grace);
+                }
             }
             let ends = self.react(&mut observer) || self.signals.ends_run() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
@@ -465,7 +495,9 @@ impl Supervisor {
         let asked = observer.grace();
         let gently = asked.or_else(|| self.signals.terminate.load(Ordering::Acquire).then_some(GRACE));
         if let Some(grace) = gently.filter(|_| !self.signals.stop_at_once()) {
-            self.end_gently(grace);
+            // A service manager that has the run stopped by a command sends a SIGTERM after it.
+            let heard = if asked.is_some() { self.signals.terminations() } else { 1 };
+            self.end_gently(grace, heard);
         }
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
@@ -600,8 +632,8 @@ impl Supervisor {
         ends
     }
 
-    /// Asks all processes to end, as ordinary processes, and waits for it. Another signal ends the wait.
-    fn end_gently(&mut self, grace: Span) {
+    /// Asks all processes to end, as ordinary processes, and waits for it. SIGINT and the SIGTERM after `terminations` others end the wait.
+    fn end_gently(&mut self, grace: Span, terminations: usize) {
         self.lives.settle();
         self.service.extend(Duration::from_nanos(grace.ns().unsigned_abs()) + CLOSING);
         let limit = takt_linux::timer::now() + grace;
@@ -613,12 +645,11 @@ impl Supervisor {
             // A group that cannot be thawed is killed.
             self.mechanism.signal_all(*group, Signal::TERM).is_ok()
         });
-        // A second SIGTERM counts from here on.
-        self.signals.terminate.store(false, Ordering::Release);
         loop {
             self.lives.reap();
             left.retain(|group| self.mechanism.populated(*group).unwrap_or(false));
-            if left.is_empty() || self.signals.stop() || takt_linux::timer::now() > limit {
+            let ends = self.signals.stop_at_once() || self.signals.terminations() > terminations;
+            if left.is_empty() || ends || takt_linux::timer::now() > limit {
                 return;
             }
             std::thread::sleep(LOOK);
@@ -760,6 +791,10 @@ impl<'a> Watched<'a> {
     /// Whether SIGHUP does not end the run.
     fn hangs_up(&mut self) -> bool {
         self.observer.hangs_up()
+    }
+
+    fn ends_later(&mut self, task: TaskId, grace: Span) {
+        self.control.iter_mut().for_each(|control| control.ends_later(task, grace));
     }
 
     /// Answers the commands that have no answer yet.

@@ -173,6 +173,23 @@ impl Policies {
         &self.now[0].1
     }
 
+    /// Gives a header the policies as they are now, for a file whose first record comes at this moment.
+    pub fn head(&self, header: &mut Header) {
+        let (name, settings) = self.now[0].1.split_once(':').unwrap_or((&self.now[0].1, ""));
+        // A policy that the registry does not have keeps the scope of the one before.
+        match PolicySpec::from_name(name) {
+            Some(spec) => {
+                header.policy = spec.profile.name.into();
+                header.scope = spec.scope.name().into();
+            }
+            None => header.policy = name.into(),
+        }
+        header.settings = settings.into();
+        for (domain, (_, policy)) in header.domains.iter_mut().zip(&self.now[1..]) {
+            domain.policy.clone_from(policy);
+        }
+    }
+
     /// Follows a [`RecordKind::Switch`]. Numbers that the header does not know become words.
     pub fn switch(&mut self, at: Time, domain: Option<u16>, to: u16) -> Switch {
         let to = self.alternatives.get(usize::from(to)).cloned().unwrap_or_else(|| format!("policy {to}"));

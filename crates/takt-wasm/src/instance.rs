@@ -1,6 +1,7 @@
 //! A module in the interpreter: its memory, and the calls into it.
 
 use crate::fault::{Fault, LoadError};
+use crate::loaded::Loaded;
 use takt_core::model::{ResourceId, TaskId, Terms};
 use takt_core::policy::{Context, TASK_WORDS, TaskView};
 use takt_core::record::Place;
@@ -14,6 +15,9 @@ use wasmi::{
 
 /// The most memory that a module may have while its policy is built, in bytes.
 const MEMORY: usize = 64 << 20;
+
+/// A page of a module's memory, in bytes.
+const PAGE: usize = 64 << 10;
 
 /// Instructions until a policy is built: some seconds.
 const LOAD_FUEL: u64 = 2_000_000_000;
@@ -234,17 +238,46 @@ impl Instance {
         Ok(())
     }
 
-    /// Asks whether the task can have these terms. This allocates.
-    pub(crate) fn admits(&mut self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> Result<bool, Fault> {
-        self.tell([0, i64::from(task.0), 0, 0], &[], cx);
-        let end = self.areas.input as usize + 8 * self.areas.input_words as usize;
-        let area = &mut self.memory.data_mut(&mut self.store)[end - 8 * TERMS_WORDS..end];
+    /// Asks whether the task can have these terms. A copy of the module answers, whose state is that of its memory: the question may be about a change that
+    /// is never made, so neither the answer nor a fault may leave a trace in the schedule. This allocates.
+    pub(crate) fn admits(
+        &self,
+        loaded: &Loaded,
+        task: TaskId,
+        terms: &Terms,
+        cx: &Context<'_>,
+    ) -> Result<bool, LoadError> {
+        let mut copy = self.copy(loaded)?;
+        copy.tell([0, i64::from(task.0), 0, 0], &[], cx);
+        let end = copy.areas.input as usize + 8 * copy.areas.input_words as usize;
+        let area = &mut copy.memory.data_mut(&mut copy.store)[end - 8 * TERMS_WORDS..end];
         let mut out = Words(area.chunks_exact_mut(8));
         let bytes = wire::bytes(terms);
         out.put(bytes.len() as i64);
         bytes.iter().for_each(|byte| out.put(i64::from(*byte)));
-        self.refuel();
-        self.admits.call(&mut self.store, ()).map(|answer| answer == 1).map_err(|error| fault(&error))
+        copy.refuel();
+        let answer = copy.admits.call(&mut copy.store, ());
+        answer.map(|answer| answer == 1).map_err(|error| LoadError::Fails(fault(&error)))
+    }
+
+    /// Another instance in the same state.
+    fn copy(&self, loaded: &Loaded) -> Result<Instance, LoadError> {
+        let mut opened = Opened::new(&loaded.engine, &loaded.module)?;
+        let from = self.memory.data(&self.store);
+        let missing = from.len().saturating_sub(opened.memory.data(&opened.store).len());
+        let grown = opened.memory.grow(&mut opened.store, (missing / PAGE) as u64);
+        grown.map_err(|_| LoadError::Fails(Fault::Row))?;
+        opened.memory.write(&mut opened.store, 0, from).map_err(|_| LoadError::Fails(Fault::Row))?;
+        Ok(Instance {
+            ask: opened.function("takt_ask")?,
+            admits: opened.function("takt_admits")?,
+            home: opened.function("takt_home")?,
+            store: opened.store,
+            memory: opened.memory,
+            areas: self.areas,
+            fuel: self.fuel,
+            seen: self.seen.clone(),
+        })
     }
 
     /// The CPU that a task belongs to.

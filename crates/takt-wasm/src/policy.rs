@@ -336,12 +336,7 @@ impl Policy for Guarded {
         if self.state.get() != State::Sound {
             return self.fallback.admits(task, terms, cx);
         }
-        match self.instance.borrow_mut().admits(task, terms, cx) {
-            Ok(admitted) => admitted,
-            Err(fault) => {
-                self.fail(fault, cx);
-                false
-            }
-        }
+        // A fault is no answer, and the schedule does not depend on the question.
+        self.instance.borrow().admits(self.module, task, terms, cx).unwrap_or(false)
     }
 }

@@ -195,6 +195,24 @@ fn bad_modules_are_replaced_in_the_instant() {
     }
 }
 
+/// A question about terms leaves no trace: a module that fails at it, or counts the questions, schedules as before.
+#[test]
+fn questions_about_terms_change_nothing() {
+    let counts = "(i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1))) (i32.load (i32.const 0))";
+    for (name, admits, answer) in [("trap-at-terms", "(unreachable)", false), ("counts", counts, true)] {
+        let module = loaded(&ByHand { admits, ..ByHand::new(name, "(i32.const 0)") }.bytes());
+        let system = divided(PolicySpec::new(&module.entry().profile, Scope::Uniprocessor));
+        let mut engine = Engine::with_registry(system, registry()).unwrap_or_else(|error| panic!("{error}"));
+        let terms = engine.agreed(TaskId(0));
+        // Each question is the first one.
+        assert!((0..3).all(|_| engine.admits(TaskId(0), &terms) == answer), "{name}");
+        let mut records: Vec<Record> = Vec::new();
+        takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(200), &mut records, |_| ());
+        assert_eq!(module.failed(), None, "{name}");
+        assert_eq!(without_switches(&records), records, "{name}: the module schedules to the end");
+    }
+}
+
 /// A module that leaves all CPUs idle, and fails after 50 ms: FIFO serves the jobs that wait by then.
 #[test]
 fn a_module_that_fails_in_the_middle_loses_no_job() {

@@ -646,7 +646,12 @@ fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loa
             fault("wrong-file", diagnostic.message.clone(), &format!("nothing has changed; {hint}"))
         })?;
         let frequencies = frequencies.unwrap_or_default();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded, frequencies })
+        let policies = std::iter::once(&other.system.policy).chain(other.system.domains.iter().map(|d| &d.policy));
+        let modules = policies.filter(|policy| crate::modules::module(policy).is_some());
+        let fallbacks = modules.map(|policy| (*policy, takt_wasm::fallback(policy))).collect();
+        let domains = other.domains;
+        let system = other.system;
+        Ok(takt_exec::Target { system, tasks, domains, fixed, new, excluded, frequencies, fallbacks })
     })
 }
 

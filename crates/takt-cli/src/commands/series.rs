@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
 use takt_core::time::Time;
+use takt_trace::timeline::Policies;
 use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Writer};
 
 /// The least size of a file: a header, and room for a few records.
@@ -137,6 +138,8 @@ pub(crate) struct Series {
     /// The window tables that may take over, and the numbers of those in the file that is written.
     tables: BTreeMap<u16, WindowTable>,
     in_file: BTreeSet<u16>,
+    /// The policies that hold, which the header of a later file has.
+    policies: Policies,
     /// The file has records.
     begun: bool,
     last: Time,
@@ -163,6 +166,7 @@ impl Series {
             writer: None,
             tables: BTreeMap::new(),
             in_file: BTreeSet::new(),
+            policies: Policies::of(header),
             begun: false,
             last: Time::ZERO,
             rotate,
@@ -244,6 +248,18 @@ impl Writer for Series {
         self.make_room()?;
         if let RecordKind::Table { to } = record.record.kind {
             self.take_over(record.record.at, to)?;
+        }
+        let at = record.record.at;
+        match record.record.kind {
+            RecordKind::Switch { domain, to } => {
+                self.policies.switch(at, domain, to);
+                self.policies.head(&mut self.header);
+            }
+            RecordKind::Configure { setting, value } => {
+                self.policies.configure(at, setting, value);
+                self.policies.head(&mut self.header);
+            }
+            _ => {}
         }
         self.writer()?.record(record)?;
         self.begun = true;

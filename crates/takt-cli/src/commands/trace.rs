@@ -21,7 +21,7 @@ use takt_trace::check::Finding;
 use takt_trace::diff::{Diff, Point};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Format, Trace, Writer, check, diff, gantt, kernel_check, summary};
+use takt_trace::{Format, Header, Trace, Writer, check, diff, gantt, kernel_check, summary};
 use takt_workload::{Code, Workload};
 
 /// Show, convert, check or compare traces
@@ -352,7 +352,7 @@ fn joined(files: &[PathBuf]) -> Result<Trace, Failure> {
     let mut trace = read(last)?;
     for file in older.iter().rev() {
         let part = read(file)?;
-        if part.header != trace.header {
+        if !is_of_one_run(&part.header, &trace.header) {
             break;
         }
         let [end, begin] = [part.records.last(), trace.records.first()].map(|record| record.map(|r| r.record.at));
@@ -363,8 +363,27 @@ fn joined(files: &[PathBuf]) -> Result<Trace, Failure> {
         }
         trace.records.splice(0..0, part.records);
         trace.changes.splice(0..0, part.changes);
+        // It begins as its first file does. Tasks and tables that came later are those of the last one.
+        let Header { tasks, tables, .. } = std::mem::take(&mut trace.header);
+        trace.header = Header { tasks, ..part.header };
+        trace.header.tables.extend(tables);
     }
     Ok(trace)
+}
+
+/// Whether two files of a series are of the same run: policies, window tables and added tasks may have changed in between.
+fn is_of_one_run(before: &Header, after: &Header) -> bool {
+    let same = |header: &Header| Header {
+        policy: String::new(),
+        settings: String::new(),
+        scope: String::new(),
+        domains: Vec::new(),
+        table: None,
+        tables: Default::default(),
+        tasks: after.tasks.iter().take(before.tasks.len()).cloned().collect(),
+        ..header.clone()
+    };
+    same(before) == Header { tasks: before.tasks.clone(), ..same(after) }
 }
 
 /// Whether something of the trace is between the two instants.

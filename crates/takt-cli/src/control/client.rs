@@ -10,7 +10,7 @@ use takt_linux::RunId;
 use takt_linux::socket;
 use takt_workload::Code;
 
-/// How long an answer may take. Changes wait for the next step of the engine, and a policy may take long to build.
+/// How long most answers may take. Changes wait for the next step of the engine, and a policy may take long to build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a run.
@@ -108,6 +108,10 @@ impl Connection {
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
         // A refused connection has its answer already, and takes no request.
         let sent = self.send(request);
+        // A process initialises, or a table waits for the end of its major frame, for as long as the file says. If the run ends, it closes the connection.
+        if matches!(request, Request::Add { .. } | Request::Reload { .. }) {
+            self.lines.get_ref().set_read_timeout(None).map_err(|e| self.lost(e))?;
+        }
         match self.next()? {
             Some(reply) => Ok(reply),
             None => {

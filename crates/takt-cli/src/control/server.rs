@@ -183,7 +183,10 @@ impl State {
             let mut wanted = PollFlags::empty();
             wanted.set(PollFlags::IN, client.reads());
             wanted.set(PollFlags::OUT, !client.output.is_empty());
-            fds.push(PollFd::new(&client.stream, wanted));
+            // The end of a connection is always reported. One that waits for the answer to its command would end each wait at once.
+            if !wanted.is_empty() {
+                fds.push(PollFd::new(&client.stream, wanted));
+            }
         }
         let _ = poll(&mut fds, Some(&limit));
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);

@@ -69,6 +69,28 @@ fn a_series_keeps_its_bound() {
     assert_eq!(room.trace("t.1.jsonl").records, last.records);
 }
 
+/// A later file names the policy that holds at its begin, and the files are still those of one run.
+#[test]
+fn files_after_a_change_of_the_policy_name_the_new_one() {
+    let room = Room::with(&format!("{TEXT}changes: [{{at: 300ms, policy: fifo}}]\n"));
+    let sim = ["sim", "w.yaml", "--duration", "2s", "--trace"];
+    let series = ["t.jsonl", "--trace-size", "64K", "--trace-files", "1000"];
+    room.takt(&[&sim[..], &["whole.jsonl"]].concat()).expect(0);
+    room.takt(&[&sim[..], &series].concat()).expect(0);
+    let files = files(&room, "jsonl");
+    let policy = |file: &PathBuf| room.trace(file.file_name().unwrap().to_str().unwrap()).header.policy;
+    let policies: Vec<String> = files.iter().map(policy).collect();
+    assert_eq!((policies[0].as_str(), policies[policies.len() - 1].as_str()), ("edf", "fifo"), "{policies:?}");
+    room.takt(&["trace", "convert", "t.jsonl", "joined.jsonl", "--series"]).expect(0);
+    assert!(room.text("joined.jsonl") == room.text("whole.jsonl"), "all files are joined");
+    // With the last ones only, the joined trace begins under the new policy.
+    let kept = [&sim[..], &["k.jsonl", "--trace-size", "64K", "--trace-files", "2"]].concat();
+    room.takt(&kept).expect(0);
+    room.takt(&["trace", "convert", "k.jsonl", "kept.jsonl", "--series"]).expect(0);
+    let kept = room.trace("kept.jsonl");
+    assert_eq!((kept.header.policy.as_str(), &kept.records[0]), ("fifo", &room.trace("k.1.jsonl").records[0]));
+}
+
 #[test]
 fn a_series_is_refused_where_there_is_no_file() {
     let room = Room::with(TEXT);

@@ -692,16 +692,87 @@ fn processes_are_asked_to_end_before_they_are_killed() {
             until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
             let began = Instant::now();
             if second {
+                // The second one counts from the first one on, also before processes are asked to end.
                 running.signal(Signal::TERM);
-                until("it was asked", || room.text("bye") == "bye\n");
+                std::thread::sleep(Duration::from_millis(2));
                 running.signal(Signal::TERM);
             } else {
                 ctl(&room, &["stop", "--grace", "1s"]).expect(0);
+                until("it was asked", || room.text("bye") == "bye\n");
+                // In the meantime a command has an answer at once, and not at the end.
+                let refused = ctl(&room, &["status"]);
+                assert!(refused.code() != 0 && refused.stderr.contains("the run ends"), "{}", refused.stderr);
+                assert!(!sockets(&room).is_empty(), "the run is still there");
             }
             running.wait().expect(0);
             let took = began.elapsed();
             assert!(second == (took < Duration::from_millis(950)), "{second}: {took:?}");
         }
+    });
+}
+
+/// A command to stop ends a run whose processes initialise, and is not kept for later.
+#[test]
+fn a_run_is_stopped_while_its_processes_initialise() {
+    on_cpus(|| {
+        let text = "policy: edf\ninit_timeout: 60s\ncpus: 0\ntasks:\n\
+            - {name: slow, period: 20ms, runtime: 5ms, init: true, cmd: 'touch began; exec sleep 50'}\n";
+        let room = Room::with(text);
+        let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s"]));
+        until("it initialises", || room.path("began").exists());
+        ctl(&room, &["stop"]).expect(0);
+        let done = running.wait();
+        assert!(done.took < Duration::from_secs(30), "{:?}: {}", done.took, done.stderr);
+    });
+}
+
+/// A client that is gone costs nothing while its command waits.
+#[test]
+fn a_client_that_dies_while_its_command_waits_costs_no_time() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let slow = "policy: edf\ncpus: 0\ntasks:\n- {name: slow, period: 100ms, runtime: 1ms, init: true, cmd: exec sleep 60}\n";
+        fs::write(room.path("more.yaml"), slow).expect("a file");
+        let running = under_way(&room, &["--spare-tasks", "2"]);
+        let client = Running::start(&mut command(&room, &["ctl", "add", "slow", "--from", "more.yaml"]));
+        std::thread::sleep(Duration::from_millis(500));
+        drop(client);
+        let time = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).expect("it runs").flatten();
+            let of = |name: &str, file: &str| fs::read_to_string(format!("/proc/{}/task/{name}/{file}", running.pid()));
+            let mut names = tasks.map(|task| task.file_name().to_string_lossy().into_owned());
+            let own =
+                names.find(|name| of(name, "comm").is_ok_and(|comm| comm == "takt-control\n")).expect("its thread");
+            let text = of(&own, "schedstat").expect("times");
+            text.split_ascii_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).expect("a time")
+        };
+        let before = time();
+        std::thread::sleep(Duration::from_secs(1));
+        let used = Duration::from_nanos(time() - before);
+        assert!(used < Duration::from_millis(200), "{used:?} of a second");
+        ctl(&room, &["stop", "--grace", "10ms"]).expect(0);
+        running.wait();
+    });
+}
+
+/// The process of a task that leaves while it is being replaced ends, too.
+#[test]
+fn a_process_that_initialises_ends_after_its_task_has_left() {
+    on_cpus(|| {
+        let text = "policy: edf\ncpus: 0\ntasks:\n\
+            - {name: stays, period: 20ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}\n\
+            - {name: comes, period: 50ms, runtime: 5ms, init: true, on_exit: restart, cmd: 'echo $$ >> pids; sleep 0.6; takt done; takt done; exit 1'}\n";
+        let room = Room::with(text);
+        let running = under_way(&room, &[]);
+        let pids = || room.text("pids").lines().map(String::from).collect::<Vec<_>>();
+        let have_ended = || pids().iter().all(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
+        until("a second process initialises", || pids().len() > 1);
+        ctl(&room, &["remove", "comes", "--end", "--grace", "200ms"]).expect(0);
+        until("its processes have ended", have_ended);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(have_ended(), "no other one was started");
+        ctl(&room, &["stop"]).expect(0);
+        running.wait().expect(0);
     });
 }
 

@@ -244,7 +244,8 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
             }
             let (tasks, domains) = (names.to_vec(), domains.to_vec());
             let (fixed, new, excluded, frequencies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let mut target = Target { system: target, tasks, domains, fixed, new, excluded, frequencies };
+            let mut target =
+                Target { system: target, tasks, domains, fixed, new, excluded, frequencies, fallbacks: Vec::new() };
             if target.system.windows.is_empty() {
                 alter_tasks(draw, &mut target);
                 // Both at once are refused.
@@ -490,7 +491,16 @@ fn a_reload_is_admitted_as_a_whole() {
         let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
         let (excluded, frequencies) = (Vec::new(), Vec::new());
         let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
-        Command::Reload(Box::new(Target { system: target.system, tasks, domains, fixed, new, excluded, frequencies }))
+        Command::Reload(Box::new(Target {
+            system: target.system,
+            tasks,
+            domains,
+            fixed,
+            new,
+            excluded,
+            frequencies,
+            fallbacks: Vec::new(),
+        }))
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
