@@ -163,6 +163,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut header = header::header(&workload, "run", length);
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
+        header.meters = plan.power.as_ref().map_or(Vec::new(), |settings| power::labels(&settings.meters));
+        steps.meters(&header.meters);
         power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
     }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
@@ -583,7 +585,7 @@ fn control(
     let (control, handle) = takt_exec::Control::new(mirror, workload.domains.clone(), one_policy)?;
     let opened = Opened {
         handle,
-        load: loader(args.input.clone(), workload),
+        load: loader(args.input.clone(), workload, platform),
         find: additions::finder(workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
@@ -593,7 +595,8 @@ fn control(
 }
 
 /// Reads another version of the workload of a run.
-fn loader(input: Input, workload: &Workload) -> Loader {
+fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loader {
+    let power = workload.power.clone().zip(platform.cloned());
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
     let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
@@ -637,7 +640,13 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             fixed.push("settings of the file".into());
         }
         let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded })
+        let frequencies = power.as_ref().map(|(spec, platform)| other.slice_frequencies(spec, platform)).transpose();
+        let frequencies = frequencies.map_err(|diagnostic| {
+            let hint = diagnostic.hint.clone().unwrap_or_default();
+            fault("wrong-file", diagnostic.message.clone(), &format!("nothing has changed; {hint}"))
+        })?;
+        let frequencies = frequencies.unwrap_or_default();
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded, frequencies })
     })
 }
 
@@ -729,6 +738,11 @@ impl Observer for Watch<'_> {
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
         let command = command.chars().take(COMMAND_MOST).collect();
         self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        Ok(())
+    }
+    fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {
+        self.steps.measured(at, meter, value);
+        self.recorder.measured(takt_trace::Measured { at, meter, value });
         Ok(())
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {

@@ -55,6 +55,13 @@ impl Engine {
         Ok(Engine::assemble(system, policy, Registry::default()))
     }
 
+    /// As [`Engine::with_policy`], for a system that [`System::validate`] has accepted before, maybe on another machine: the checks take
+    /// kilobytes of a microcontroller's flash. The engine may panic in a later step if the system breaks a rule.
+    #[must_use]
+    pub fn with_validated(system: System, policy: Box<dyn Policy>) -> Engine {
+        Engine::assemble(system, policy, Registry::default())
+    }
+
     fn assemble(system: System, policy: Box<dyn Policy>, registry: Registry) -> Engine {
         let places = system.places();
         let cpus: Vec<usize> = system.cpus.iter().collect();

@@ -8,6 +8,7 @@ use super::step::Step;
 use super::value::Claim;
 use crate::control::parse_cpus;
 use crate::run_id::RunId;
+use std::any::Any;
 use std::io;
 use takt_core::cpus::CpuSet;
 
@@ -104,6 +105,7 @@ impl<K: Kernel> Isolator<K> {
             let fix = format!("leave out --with {step}");
             return Err(Refusal::Machine(format!("this machine has no setting for the step `{step}`"), fix));
         }
+        let _frequencies = self.lock_frequencies(wishes.iter().map(|wish| wish.path.as_str()))?;
         let mut created =
             Created { group: format!("{}{}", hierarchy.mount, group_of(&request.name)), ..Created::default() };
         let (journal, wanted) = self.planned(request, &hierarchy, steps, wishes, &mut created.notes)?;
@@ -123,10 +125,26 @@ impl<K: Kernel> Isolator<K> {
                 Ok(created)
             }
             Err(refusal) => {
-                self.undo(&request.name)?;
+                self.take_back(&request.name)?;
                 Err(refusal)
             }
         }
+    }
+
+    /// Takes the frequency domains of these settings. A run that controls one of them would restore other values at its end.
+    fn lock_frequencies<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<Option<Box<dyn Any>>, Refusal> {
+        let mut domains: Vec<(&str, CpuSet)> = Vec::new();
+        for path in paths {
+            let Some((directory, name)) = plan::frequency_domain(path) else { continue };
+            let affected = self.kernel.read(&format!("{directory}/affected_cpus")).unwrap_or_default();
+            domains.push((name, parse_cpus(&affected.replace(' ', ","))));
+        }
+        domains.dedup();
+        if domains.is_empty() {
+            return Ok(None);
+        }
+        let locked = self.kernel.lock_frequencies(&domains);
+        locked.map(Some).map_err(|(reason, fix)| Refusal::InUse(reason, fix))
     }
 
     fn new_journal(kernel: &K) -> Journal {
@@ -348,6 +366,14 @@ impl<K: Kernel> Isolator<K> {
     /// # Errors
     /// There is no such isolation, or something could not be restored. Everything else is restored then.
     pub fn undo(&mut self, name: &str) -> Result<Undone, Refusal> {
+        let own = |setting: &&Setting| setting.claims.iter().any(|(owner, _)| owner == name);
+        let settings = self.journal.settings.iter().filter(own);
+        let _frequencies = self.lock_frequencies(settings.map(|setting| setting.path.as_str()))?;
+        self.take_back(name)
+    }
+
+    /// The same with the frequency domains locked.
+    fn take_back(&mut self, name: &str) -> Result<Undone, Refusal> {
         let online = self.online()?;
         let Some(isolation) = self.journal.isolation_mut(name) else { return Err(Refusal::Unknown(name.to_owned())) };
         isolation.phase = Phase::Changing;
