@@ -254,7 +254,7 @@ struct Pending {
 enum Asked {
     /// Everything is as wanted already.
     Nothing,
-    Change(Change),
+    Change(Box<Change>),
     /// First the processes of these tasks are to be started.
     Start(Vec<NewTask>),
 }
@@ -462,7 +462,7 @@ impl Control {
             match self.prepare(&pending.order.command, pending.joins) {
                 Ok(Asked::Change(change)) => {
                     self.outstanding = Some(pending);
-                    return Some(Box::new(change));
+                    return Some(change);
                 }
                 Ok(Asked::Start(tasks)) => {
                     let numbers = (self.tasks.len() as u32..).map(TaskId);
@@ -667,7 +667,7 @@ impl Control {
             return Asked::Nothing;
         }
         let loaded = if install.is_some() { self.loaded().to_vec() } else { Vec::new() };
-        Asked::Change(Change::new(inputs, install, loaded, self.mirror.engine.changes_of_terms()))
+        Asked::Change(Box::new(Change::new(inputs, install, loaded, self.mirror.engine.changes_of_terms())))
     }
 
     /// A task that Takt schedules itself.
@@ -768,7 +768,7 @@ impl Control {
         let mut change = Change::new(inputs, Some(install), self.loaded().to_vec(), engine.changes_of_terms());
         let newcomers = domains.iter().zip(tasks);
         change.newcomers = newcomers.map(|((task, _), new)| Newcomer::new(*task, &new.process, self.class)).collect();
-        Ok(Asked::Change(change))
+        Ok(Asked::Change(Box::new(change)))
     }
 
     /// Whether the policy of `system` admits a new task beside the others. An engine of its own has it from the start. Returns the system with it.

@@ -467,7 +467,7 @@ fn a_half_started_process_is_replaced() {
         for mechanism in mechanisms() {
             let room = Room::with(
                 "policy: edf\ncpus: 0\ntasks:\n\
-             - {name: again, period: 20ms, runtime: 4ms, init: yes, on_exit: restart, cmd: exec takt burn --runtime 1ms --jobs 10}\n",
+             - {name: again, period: 20ms, runtime: 4ms, on_exit: restart, cmd: exec takt burn --runtime 1ms --jobs 10}\n",
             );
             let running = room.start(&["run", "w.yaml", "--duration", "900ms", "--json", "--mechanism", mechanism]);
             until("the schedule runs", || starters(running.pid()).len() == 1);
@@ -504,7 +504,9 @@ fn killed_in_the_middle(starter: i32) -> nix::Result<()> {
     while !matches!(waitpid(starter, Some(WaitPidFlag::__WALL))?, WaitStatus::Signaled(..)) {}
     if let WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..) = waitpid(child, Some(WaitPidFlag::__WALL))? {
         // It may have been killed in between.
-        let _ = ptrace::detach(child, None);
+        if ptrace::detach(child, None).is_err() {
+            waitpid(child, Some(WaitPidFlag::__WALL))?;
+        }
     }
     Ok(())
 }
