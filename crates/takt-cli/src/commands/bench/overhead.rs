@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// The record of the process about its work.
+/// What the process wrote about its work.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     start: Span,
