@@ -19,6 +19,7 @@ pub mod live;
 mod names;
 mod out;
 mod perfetto;
+mod quantity;
 pub mod rounds;
 mod row;
 pub mod summary;
@@ -28,6 +29,7 @@ mod trace;
 pub mod window_table;
 
 pub use format::{Format, read, writer};
+pub use quantity::Quantity;
 pub use trace::{
-    Change, DomainLabel, Footer, Header, Measured, MeterLabel, Quantity, ReadError, Stamped, TaskLabel, Trace, Writer,
+    Change, DomainLabel, Footer, Header, Measured, MeterLabel, ReadError, Stamped, TaskLabel, Trace, Writer,
 };

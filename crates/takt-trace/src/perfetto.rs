@@ -17,7 +17,7 @@ mod wire;
 
 use crate::out::Out;
 use crate::timeline::{Asked, Policies, Switch};
-use crate::{Change, Footer, Header, Measured, Quantity, Stamped, TaskLabel, Writer, names};
+use crate::{Change, Footer, Header, Measured, Stamped, TaskLabel, Writer, names};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use takt_core::cpus::MAX_CPUS;
@@ -402,13 +402,7 @@ impl Perfetto {
 
     /// The unit of a meter.
     fn meter_unit(&self, meter: u16) -> &'static str {
-        match self.titles.meters.get(usize::from(meter)).map(|label| label.quantity) {
-            Some(Quantity::Frequency) => "kHz",
-            Some(Quantity::Temperature) => "m°C",
-            Some(Quantity::Energy) => "uJ",
-            Some(Quantity::Time) => "ms",
-            None => "",
-        }
+        self.titles.meters.get(usize::from(meter)).map_or("", |label| label.quantity.unit())
     }
 
     /// A value of a frequency domain, a thermal zone or the idle latency of a CPU.

@@ -1,6 +1,6 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
-use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Stamped, TaskLabel, Trace};
+use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Quantity, Stamped, TaskLabel, Trace};
 use crate::{names, window_table};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -108,7 +108,7 @@ impl Rows {
             return Err("there is a record after the end of the trace".into());
         }
         let times = [("at", Some(row.at)), ("applied", row.applied), ("deadline", row.deadline)];
-        // What a setting is set to, and a measured value, need not be a time.
+        // The value of a setting, and a measured one, need not be a time.
         let amount = row.amount.filter(|_| row.kind != "configure" && row.kind != "measured");
         let spans = [("amount", amount), ("set_point", row.set_point), ("measured", row.measured), ("next", row.next)];
         times.into_iter().chain(spans).try_for_each(|(name, ns)| within_reach(name, ns))?;
@@ -410,7 +410,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     h.window_lengths_ns.iter().try_for_each(|ns| within_reach("window_lengths_ns", Some(*ns)))?;
     let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));
     let meter = |m: MeterJson| {
-        let quantity = names::quantity_from(&m.quantity).ok_or_else(|| format!("`{}` is no quantity", m.quantity))?;
+        let quantity = Quantity::from_name(&m.quantity).ok_or_else(|| format!("`{}` is no quantity", m.quantity))?;
         Ok::<_, String>(MeterLabel { name: m.name, quantity })
     };
     let task = |t: TaskJson| {

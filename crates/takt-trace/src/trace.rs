@@ -1,6 +1,7 @@
 //! What a trace consists of, and what writes one.
 
 use crate::names;
+use crate::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::io;
 use takt_core::cpus::CpuSet;
@@ -87,27 +88,6 @@ pub struct DomainLabel {
     pub policy: String,
 }
 
-/// The kind of a measured value, with its unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quantity {
-    /// A frequency in kHz.
-    Frequency,
-    /// A temperature in thousandths of a degree Celsius.
-    Temperature,
-    /// Energy since the start, in µJ.
-    Energy,
-    /// Time at a frequency since the start, in ms.
-    Time,
-}
-
-impl Quantity {
-    /// Its word in text formats, with its unit: `frequency_khz`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        names::quantity(self)
-    }
-}
-
 /// A quantity that the machine of a real run measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterLabel {
@@ -146,7 +126,7 @@ impl Header {
     #[must_use]
     pub fn meter(&self, meter: u16) -> String {
         let Some(label) = self.meters.get(usize::from(meter)) else { return format!("meter {meter}") };
-        format!("{} {}, measured", label.name, names::quantity_title(label.quantity))
+        format!("{} {}, measured", label.name, label.quantity.title())
     }
 
     /// The title of a partition: its name, or else its number.

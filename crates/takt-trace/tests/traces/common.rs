@@ -6,7 +6,7 @@ use takt_core::model::{Call, Completion, PartitionId, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
-use takt_trace::{Change, DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
+use takt_trace::{Change, DomainLabel, Footer, Format, Header, MeterLabel, Quantity, Stamped, TaskLabel, Trace};
 
 pub(crate) fn ms(ms: i64) -> Time {
     Time::from_ns(ms * 1_000_000)
@@ -313,6 +313,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             alternatives: vec!["g-gua".into(), "rr:quantum=2ms,kpi=1".into()],
             frequency_domains: vec!["0-3".into(), "4,5".into()],
             zones: vec!["cpu \"big\"".into()],
+            meters: vec![MeterLabel { name: "0-3 \"a\"".into(), quantity: Quantity::Frequency }],
             partitions: vec!["a,b".into()],
             window_lengths: Vec::new(),
             tables: Default::default(),

@@ -255,3 +255,42 @@ fn added_tasks_and_window_tables_are_read_back() {
         }
     }
 }
+
+/// Measured values are read back with their meters, extremes included, and a value of no meter is refused.
+#[test]
+fn measured_values_are_read_back() {
+    use takt_core::time::{Span, Time};
+    use takt_trace::{Measured, MeterLabel, Quantity};
+    let meter = |name: &str, quantity| MeterLabel { name: name.into(), quantity };
+    let meters = vec![
+        meter("policy0", Quantity::Frequency),
+        meter("chip: \"a\",b", Quantity::Temperature),
+        meter("package-0", Quantity::Energy),
+        meter("policy0 at 800 MHz", Quantity::Time),
+    ];
+    let header = takt_trace::Header { meters: meters.clone(), ..takt_trace::Header::default() };
+    let measured = |ms, meter, value| Measured { at: Time::ZERO + Span::from_ms(ms), meter, value };
+    let values = [measured(0, 0, 800_000), measured(1, 1, -40_000), measured(2, 2, i64::MAX), measured(2, 3, 0)];
+    for format in [Format::JsonLines, Format::Csv, Format::Perfetto] {
+        let out = crate::common::Shared::default();
+        let mut writer = takt_trace::writer(format, &header, Box::new(out.clone())).unwrap();
+        values.iter().for_each(|value| writer.measured(value).unwrap());
+        writer.finish(&takt_trace::Footer { end: Time::ZERO + Span::from_ms(3), dropped: 0 }).unwrap();
+        let bytes = out.bytes();
+        if format == Format::Perfetto {
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(text.contains("policy0 frequency, measured") && text.contains("package-0 energy, measured"));
+            continue;
+        }
+        let trace = read_back(&bytes, format).unwrap();
+        assert_eq!((trace.header.meters, &trace.measured[..]), (meters.clone(), &values[..]), "{format:?}");
+        assert!(trace.records.is_empty());
+        let text = String::from_utf8(bytes).unwrap();
+        let unknown = match format {
+            Format::JsonLines => text.replace("\"meter\":3", "\"meter\":4"),
+            _ => text.replace(",0,3,,,,", ",0,4,,,,"),
+        };
+        assert_ne!(unknown, text);
+        assert!(read_back(unknown.as_bytes(), format).unwrap_err().to_string().contains("no such meter"), "{format:?}");
+    }
+}

@@ -42,7 +42,7 @@ const WORK_QUICK: Span = Span::from_ms(100);
 const POWER: &str = ". `power` is Takt with the power policy alternating, which writes a frequency at each window over an imitated driver that \
                      takes 100us for each write";
 
-/// What the process is given of each window.
+/// The part of each window that the process is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     /// All of it: Takt lets the process run on and stops nothing, while the bare mechanism stops and starts it.

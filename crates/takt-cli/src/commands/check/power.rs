@@ -1,4 +1,4 @@
-//! What `takt check` reports of the power policy: its requests, the frequency domains, and what they lack.
+//! The power policy in the report of `takt check`: its requests, the frequency domains, and their lacks.
 
 use serde_json::{Value, json};
 use std::path::Path;
