@@ -34,7 +34,8 @@ impl Bench {
     /// The costs of a board without a trace: of the scheduler and of a context switch.
     pub(super) fn quiet_costs(&self) -> Result<[String; 2]> {
         let variables = [("TAKT_WORKLOAD", "five.yaml"), ("TAKT_TRACE", "figures")];
-        let (image, workload, stream) = (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
+        let (image, workload, stream) =
+            (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
         self.emulate(&image, &workload, None, &["--stream", &stream])?;
         let line = self.costs(&stream, &workload, "edf")?;
         let value = |key: &str| {
@@ -100,7 +101,8 @@ impl Bench {
         let summary = self.emulate(&image, &workload, None, &[])?;
         let switches = summary["context_switches"].as_u64().unwrap_or(0);
         for index in 0..4 {
-            let (alone, together, different) = (own(&summary, index), own(&summary, 4 + index), own(&summary, 8 + index));
+            let (alone, together, different) =
+                (own(&summary, index), own(&summary, 4 + index), own(&summary, 8 + index));
             let done = own(&summary, 12 + index);
             println!("computation {index}: {done} results {together:#x}, alone {alone:#x}");
             ensure!(alone == together && different == 0 && done >= 3, "computation {index}: {summary}");
@@ -158,11 +160,7 @@ fn rounds(file: &str) -> Result<Vec<Round>> {
         let record: Value = serde_json::from_str(line)?;
         if record["type"] == "round" {
             let number = |key: &str| record[key].as_i64().with_context(|| format!("{file}: {key} of {record}"));
-            rounds.push(Round {
-                at: number("at")?,
-                set_point: number("set_point")?,
-                measured: number("measured")?,
-            });
+            rounds.push(Round { at: number("at")?, set_point: number("set_point")?, measured: number("measured")? });
         }
     }
     Ok(rounds)
