@@ -215,17 +215,11 @@ fn a_killed_experiment_leaves_no_instance() {
 fn traces_are_captured() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../takt-latency/tests/traces");
     fs::create_dir_all(&folder).unwrap();
-    let timers: Vec<Timer> = (0..150).map(|_| Timer::new().unwrap()).collect();
-    let few = move || {
-        let at = timer::now() + Span::from_us(1500);
-        timers.iter().for_each(|timer| timer.arm(at).unwrap());
-        thread::sleep(Duration::from_millis(3));
-    };
     capture(&folder, "hog", || beside("planted-hog", Class::Fifo(70), hog, wake_ups));
-    capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), few, wake_ups));
+    capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), storm(), wake_ups));
 }
 
-/// The planned instants and the lateness of ten wake-ups, and the thread.
+/// The planned instants and the lateness of forty wake-ups, and the thread.
 fn wake_ups() -> (Vec<(i64, i64)>, i32) {
     thread::sleep(Duration::from_millis(5));
     let measured = || {
@@ -233,7 +227,7 @@ fn wake_ups() -> (Vec<(i64, i64)>, i32) {
         rt::set_class(0, Class::Fifo(50)).unwrap();
         let begin = timer::now() + Span::from_ms(1);
         let one = |index: i64| {
-            let planned = begin + Span::from_us(1300) * index;
+            let planned = begin + Span::from_us(531) * index;
             let wait = Timer::new().unwrap();
             wait.arm(planned).unwrap();
             while !wait.fired().unwrap() {
@@ -242,7 +236,7 @@ fn wake_ups() -> (Vec<(i64, i64)>, i32) {
             }
             (planned.ns(), (timer::now() - planned).ns())
         };
-        ((0..10).map(one).collect(), rustix::thread::gettid().as_raw_nonzero().get())
+        ((0..40).map(one).collect(), rustix::thread::gettid().as_raw_nonzero().get())
     };
     thread::scope(|scope| scope.spawn(measured).join().unwrap())
 }
