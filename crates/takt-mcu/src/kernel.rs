@@ -4,7 +4,7 @@ use crate::board::{Board, Ending};
 use crate::error::Error;
 use crate::fault::{Cause, Fault};
 use crate::port::{self, free};
-use crate::shared::{self, Call, IDLE, RELEASE, Scheduler, WAKE};
+use crate::shared::{self, Call, FIGURES, IDLE, RELEASE, Scheduler, WAKE};
 use crate::trace::Tracer;
 use crate::wait::Waiting;
 use alloc::vec;
@@ -483,9 +483,11 @@ impl Kernel {
             figure(FigureKind::CpuTime, index, thread.total.ns() as u64);
             figure(FigureKind::Merged, index, merged.into());
         }
-        let own = free(|cs| port::shared().own(cs));
-        for (index, value) in own.into_iter().enumerate().filter(|(_, value)| *value > 0) {
-            figure(FigureKind::Own, index, value);
+        for index in 0..FIGURES {
+            let value = free(|cs| port::shared().own(cs, index));
+            if value > 0 {
+                figure(FigureKind::Own, index, value);
+            }
         }
     }
 
@@ -524,10 +526,10 @@ impl Scheduler for Kernel {
             free(|cs| port::shared().set_inside(cs, inside));
             return self.threads.len();
         }
-        let (now, call, fault) = free(|cs| {
-            let shared = port::shared();
-            (shared.at(cs, before), shared.call.borrow(cs).take(), shared.fault.borrow(cs).take())
-        });
+        // One after the other: interrupts are masked for as long as one takes.
+        let now = free(|cs| port::shared().at(cs, before));
+        let call = free(|cs| port::shared().call.borrow(cs).take());
+        let fault = free(|cs| port::shared().fault.borrow(cs).take());
         self.costs.entries += 1;
         self.inputs.clear();
         self.account(now);

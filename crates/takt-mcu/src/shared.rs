@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pub(crate) fault: Mutex<Cell<Option<Fault>>>,
     pub(crate) counts: Mutex<Cell<Option<Counts>>>,
     noted: Mutex<Cell<bool>>,
-    own: Mutex<Cell<[u64; FIGURES]>>,
+    own: Mutex<[Cell<u64>; FIGURES]>,
     clock: Mutex<Cell<Clock>>,
     /// Ticks of the first entry within the kernel, and later those outside of it.
     outside: Mutex<Cell<u32>>,
@@ -137,7 +137,7 @@ impl Shared {
             fault: Mutex::new(Cell::new(None)),
             counts: Mutex::new(Cell::new(None)),
             noted: Mutex::new(Cell::new(false)),
-            own: Mutex::new(Cell::new([0; FIGURES])),
+            own: Mutex::new([const { Cell::new(0) }; FIGURES]),
             clock: Mutex::new(Cell::new(Clock { last: 0, high: 0, zero: 0, nanoseconds: 1, ticks: 0 })),
             outside: Mutex::new(Cell::new(0)),
         }
@@ -218,18 +218,15 @@ impl Shared {
         true
     }
 
-    /// The figures of the application.
-    pub(crate) fn own(&self, cs: CriticalSection<'_>) -> [u64; FIGURES] {
-        self.own.borrow(cs).get()
+    /// A figure of the application.
+    pub(crate) fn own(&self, cs: CriticalSection<'_>, index: usize) -> u64 {
+        self.own.borrow(cs).get(index).map_or(0, Cell::get)
     }
 
     pub(crate) fn set_own(&self, cs: CriticalSection<'_>, index: usize, value: u64) {
-        let own = self.own.borrow(cs);
-        let mut all = own.get();
-        if let Some(place) = all.get_mut(index) {
-            *place = value;
+        if let Some(place) = self.own.borrow(cs).get(index) {
+            place.set(value);
         }
-        own.set(all);
     }
 
     /// Whether something was noted since the last call.

@@ -85,7 +85,7 @@ impl Bench {
         let trials = found["results"].as_array().context("no results")?;
         let of = |test: usize| {
             let trial = trials.iter().find(|trial| trial["test"] == test && trial["policy"] == policy);
-            trial.and_then(|trial| trial["iteration"].as_u64())
+            trial.and_then(|trial| trial["iterations"][0].as_u64())
         };
         Ok([1, 2, 3, 4].map(of))
     }
