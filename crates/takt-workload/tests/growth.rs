@@ -70,8 +70,7 @@ fn partitions() {
     in_proportion("partitions and windows", 2_000, &|n| {
         let partitions: String =
             (0..n).map(|i| format!("  - {{name: P{i}, processes: [{{cmd: ./p{i}, budget: 1}}]}}\n")).collect();
-        let windows: String =
-            (0..n).map(|i| format!("  - {{length: 2, cpu: 0, sc_partition: P{i}}}\n")).collect();
+        let windows: String = (0..n).map(|i| format!("  - {{length: 2, cpu: 0, sc_partition: P{i}}}\n")).collect();
         let text = format!("partitions:\n{partitions}windows:\n{windows}");
         assert_eq!(load(source(text), &Options::default()).unwrap().partitions.len(), n);
     });

@@ -219,7 +219,7 @@ fn traces_are_captured() {
     capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), storm(), wake_ups));
 }
 
-/// The planned instants and the lateness of forty wake-ups, and the thread.
+/// The planned instants and the lateness of 200 wake-ups, and the thread.
 fn wake_ups() -> (Vec<(i64, i64)>, i32) {
     thread::sleep(Duration::from_millis(5));
     let measured = || {
@@ -236,7 +236,7 @@ fn wake_ups() -> (Vec<(i64, i64)>, i32) {
             }
             (planned.ns(), (timer::now() - planned).ns())
         };
-        ((0..40).map(one).collect(), rustix::thread::gettid().as_raw_nonzero().get())
+        ((0..200).map(one).collect(), rustix::thread::gettid().as_raw_nonzero().get())
     };
     thread::scope(|scope| scope.spawn(measured).join().unwrap())
 }
