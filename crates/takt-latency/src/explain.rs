@@ -237,7 +237,9 @@ fn expiry(trace: &KernelTrace, sample: Sample) -> Option<i64> {
     for event in trace.events.iter().take_while(|event| event.at < sample.planned + sample.late) {
         match event.action {
             Action::TimerStart { timer, expires, .. } if expires == sample.planned => armed = Some(timer),
-            Action::TimerExpire { timer } if armed == Some(timer) => return Some(event.at),
+            Action::TimerExpire { timer } if armed == Some(timer) && event.at >= sample.planned => {
+                return Some(event.at);
+            }
             _ => {}
         }
     }

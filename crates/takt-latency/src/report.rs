@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#111}\
     table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #ddd}\
-    th:first-child,td:first-child{text-align:left}small{color:#555}svg{width:100%;height:auto}";
+    th:first-child,td:first-child{text-align:left}small{color:#555}td+td,th small{white-space:nowrap}svg{width:100%;height:auto}";
 
 /// The report: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
 #[must_use]

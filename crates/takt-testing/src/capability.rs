@@ -54,6 +54,8 @@ pub enum Capability {
     Mounts,
     /// `dpkg-deb`.
     Dpkg,
+    /// A browser that can show pages without a screen: chromium or google-chrome.
+    Browser,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
     Calm,
 }
@@ -67,7 +69,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 21] = [
+    pub const ALL: [Capability; 22] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -88,6 +90,7 @@ impl Capability {
         Capability::Users,
         Capability::Mounts,
         Capability::Dpkg,
+        Capability::Browser,
         Capability::Calm,
     ];
 
@@ -115,6 +118,7 @@ impl Capability {
             Capability::Users => "users",
             Capability::Mounts => "mounts",
             Capability::Dpkg => "dpkg-deb",
+            Capability::Browser => "browser",
             Capability::Calm => "calm",
         }
     }
@@ -159,6 +163,7 @@ impl Capability {
             Capability::Users => may(SETUID) && has_program("setpriv"),
             Capability::Mounts => may(SYS_ADMIN) && has_program("unshare"),
             Capability::Dpkg => has_program("dpkg-deb"),
+            Capability::Browser => ["chromium", "chromium-browser", "google-chrome"].into_iter().any(has_program),
             Capability::Calm => false,
         }
     }

@@ -24,7 +24,8 @@ fn can_explain() -> bool {
     match found {
         Ok(()) if rt::rt_allowed() && has_cpus(2) => true,
         Ok(()) => {
-            skip(Capability::Cpus, "needs the right to real-time classes and two CPUs");
+            let lacks = if rt::rt_allowed() { Capability::Cpus } else { Capability::RealTime };
+            skip(lacks, "needs the right to real-time classes and two CPUs");
             false
         }
         Err(why) => {
@@ -162,7 +163,7 @@ fn a_planted_quota_is_named() {
         }
         let quota = match Quota::new() {
             Ok(quota) => quota,
-            Err(why) => return skip(Capability::Cpus, &why),
+            Err(why) => return skip(Capability::V1, &format!("no quota: {why}")),
         };
         attempts(3, || {
             let room = Room::new();
@@ -206,4 +207,59 @@ fn a_killed_experiment_leaves_no_instance() {
             until("the instance is removed", || instances(pid) == 0);
         }
     });
+}
+
+/// Captures the traces that the tests of `takt-latency` explain: pages of the ring around the latest sample of a thread beside a planted disturbance.
+#[test]
+#[ignore = "it renews files of the repository"]
+fn traces_are_captured() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../takt-latency/tests/traces");
+    fs::create_dir_all(&folder).unwrap();
+    capture(&folder, "hog", || beside("planted-hog", Class::Fifo(70), hog, wake_ups));
+    capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), storm(), wake_ups));
+}
+
+/// The planned instants and the lateness of 200 wake-ups, and the thread.
+fn wake_ups() -> (Vec<(i64, i64)>, i32) {
+    thread::sleep(Duration::from_millis(5));
+    let measured = || {
+        rt::set_affinity(0, &CpuSet::single(last())).unwrap();
+        rt::set_class(0, Class::Fifo(50)).unwrap();
+        let begin = timer::now() + Span::from_ms(1);
+        let one = |index: i64| {
+            let planned = begin + Span::from_us(531) * index;
+            let wait = Timer::new().unwrap();
+            wait.arm(planned).unwrap();
+            while !wait.fired().unwrap() {
+                let mut polled = [rustix::event::PollFd::new(&wait, rustix::event::PollFlags::IN)];
+                let _ = rustix::event::poll(&mut polled, None);
+            }
+            (planned.ns(), (timer::now() - planned).ns())
+        };
+        ((0..200).map(one).collect(), rustix::thread::gettid().as_raw_nonzero().get())
+    };
+    thread::scope(|scope| scope.spawn(measured).join().unwrap())
+}
+
+fn capture(folder: &std::path::Path, name: &str, run: impl FnOnce() -> (Vec<(i64, i64)>, i32)) {
+    let (id, cpu) = (RunId::new().unwrap(), last());
+    let instance = Instance::create(&id, cpu, 4096).unwrap();
+    let known = takt_latency::EVENTS.into_iter().filter(|event| instance.enable(event).unwrap());
+    let described: String = known.map(|event| instance.format(event).unwrap()).collect();
+    instance.start().unwrap();
+    let (samples, pid) = run();
+    instance.stop().unwrap();
+    let (planned, late) = samples.into_iter().max_by_key(|sample| sample.1).unwrap();
+    let pages: Vec<Vec<u8>> =
+        instance.pages().unwrap().into_iter().filter(|(of, _)| *of == cpu).map(|(_, page)| page).collect();
+    let begin = |page: &Vec<u8>| i64::from_le_bytes(page[..8].try_into().unwrap());
+    let near = |(index, page): (usize, &Vec<u8>)| {
+        let ends = pages.get(index + 1).is_none_or(|next| begin(next) > planned - 300_000);
+        (ends && begin(page) < planned + late).then(|| page.clone())
+    };
+    let kept: Vec<u8> = pages.iter().enumerate().filter_map(near).flatten().collect();
+    fs::write(folder.join(format!("{name}.ring")), kept).unwrap();
+    fs::write(folder.join(format!("{name}.txt")), format!("{planned} {late} {pid} {cpu}\n")).unwrap();
+    fs::write(folder.join("page.txt"), instance.header().unwrap()).unwrap();
+    fs::write(folder.join("events.txt"), described).unwrap();
 }

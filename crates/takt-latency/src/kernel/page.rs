@@ -27,11 +27,11 @@ pub(super) fn records(head: Head, page: &[u8], mut each: impl FnMut(i64, &[u8]))
             // The rest of the page is empty.
             PADDING if delta == 0 => break,
             PADDING => {
-                at += delta;
+                at = at.wrapping_add(delta);
                 place += 4 + next()?.max(4) as usize;
             }
             TIME_EXTEND => {
-                at += delta + (i64::from(next()?) << 27);
+                at = at.wrapping_add(delta + (i64::from(next()?) << 27));
                 place += 8;
             }
             TIME_STAMP => {
@@ -40,7 +40,7 @@ pub(super) fn records(head: Head, page: &[u8], mut each: impl FnMut(i64, &[u8]))
                 place += 8;
             }
             _ => {
-                at += delta;
+                at = at.wrapping_add(delta);
                 let (begin, length) = match kind {
                     0 => (place + 8, next()?.checked_sub(4).ok_or_else(short)? as usize),
                     words => (place + 4, words as usize * 4),

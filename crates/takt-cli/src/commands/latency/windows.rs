@@ -67,7 +67,9 @@ impl Plan<'_> {
             return Ok(Ok(Measured::read(&samples)));
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        let line = said.lines().find(|line| line.contains("error")).or(said.lines().next());
-        Ok(Err(format!("the schedule did not run: {}", line.unwrap_or("the task has no samples"))))
+        let error = said.lines().find(|line| line.starts_with("error"));
+        Ok(Err(error.map_or("the task did not get its windows in time".into(), |line| {
+            format!("the schedule did not run: {line}")
+        })))
     }
 }
