@@ -6,6 +6,7 @@ use super::refusal::Refusal;
 use super::step::Step;
 use super::value::Form;
 use crate::control::parse_cpus;
+use crate::run_id::RunId;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -366,8 +367,81 @@ fn a_process_is_moved_in_and_back() {
     }
 }
 
+/// Settings that a power policy of a run would own, as far as this machine has such ones.
+const HELD: [&str; 2] = ["/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"];
+
+impl Model {
+    fn hold(&self, run: &RunId) -> Result<(), Refusal> {
+        self.isolator().hold(run, &HELD.map(str::to_owned))
+    }
+    /// The run writes a value, without the journal.
+    fn write_freely(&self, value: &str) {
+        for path in HELD {
+            self.state.borrow_mut().files.insert(path.into(), value.into());
+        }
+    }
+}
+
+#[test]
+fn owners_of_one_setting_are_undone_in_any_order_to_the_first_value() {
+    let (run, other) = (RunId::new().unwrap(), RunId::new().unwrap());
+    for v2 in [false, true] {
+        for run_first in [false, true] {
+            for isolation_ends_first in [false, true] {
+                let model = Model::new(v2);
+                let before = model.snapshot();
+                let create = || model.isolator().create(&request("rt", "1")).unwrap();
+                let isolated = [HELD[0], HELD[1]].map(|path| (path, if path == HELD[0] { "1" } else { "-1" }));
+                if run_first {
+                    model.hold(&run).unwrap();
+                    model.write_freely("37");
+                    let created = create();
+                    assert_eq!(created.notes.iter().filter(|note| note.contains("power policy")).count(), 2);
+                    assert_eq!(model.read(HELD[0]).unwrap(), "37", "the run has it to itself");
+                } else {
+                    create();
+                    model.hold(&run).unwrap();
+                    model.write_freely("37");
+                }
+                assert!(model.isolator().verify("rt").unwrap().iter().all(|finding| finding.holds));
+                assert_eq!(model.isolator().holders(), [(run, 2)]);
+                assert_eq!(model.isolator().release(&other), Ok(0));
+                if isolation_ends_first {
+                    model.isolator().undo("rt").unwrap();
+                    assert_eq!(model.read(HELD[0]).unwrap(), "37");
+                    assert_eq!(model.isolator().release(&run), Ok(2));
+                } else {
+                    assert_eq!(model.isolator().release(&run), Ok(2));
+                    for (path, value) in isolated {
+                        assert_eq!(model.read(path).unwrap(), value);
+                    }
+                    model.isolator().undo("rt").unwrap();
+                }
+                assert_eq!(model.snapshot(), before, "v2: {v2}, {run_first}, {isolation_ends_first}");
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_of_a_dead_run_are_restored_by_whoever_comes_next() {
+    let model = Model::new(false);
+    let before = model.snapshot();
+    // No process has this number and start time.
+    let dead: RunId = "4194304-1".parse().unwrap();
+    model.hold(&dead).unwrap();
+    model.write_freely("37");
+    model.isolator().create(&request("rt", "1")).unwrap();
+    assert_eq!(model.isolator().holders(), []);
+    assert_eq!(model.read(HELD[0]).unwrap(), "1");
+    model.isolator().undo("rt").unwrap();
+    assert_eq!(model.snapshot(), before);
+}
+
 #[derive(Clone, Debug)]
 enum Act {
+    Hold,
+    Release,
     Create(usize),
     Undo(usize),
     Move(usize, i32),
@@ -382,12 +456,15 @@ fn random_sequences_with_kills_leave_nothing() {
         2 => (0..3usize).prop_map(Act::Undo),
         2 => (0..3usize, prop_oneof![1..7i32, 106..109i32]).prop_map(|(name, thread)| Act::Move(name, thread)),
         1 => Just(Act::Recover),
+        1 => Just(Act::Hold),
+        1 => Just(Act::Release),
     ];
     let kill = prop_oneof![1 => Just(u64::MAX), 1 => 0..60u64];
     let case = (any::<bool>(), prop::collection::vec((act, kill, 0..3u64), 1..8));
     takt_testing::for_all(300, case, |(v2, acts)| {
         let model = Model::new(v2);
         let before = model.snapshot();
+        let run = RunId::new().unwrap();
         let requests = [("a", "1"), ("b", "2"), ("c", "2-3")].map(|(name, cpus)| request(name, cpus));
         for (act, kill, forks) in acts {
             model.life.set(kill);
@@ -398,7 +475,12 @@ fn random_sequences_with_kills_leave_nothing() {
                 Act::Undo(which) => isolator.undo(&requests[which].name).map(drop),
                 Act::Move(which, thread) => isolator.move_in(&requests[which].name, thread),
                 Act::Recover => isolator.recover().map(drop),
+                Act::Hold => isolator.hold(&run, &HELD.map(str::to_owned)),
+                Act::Release => isolator.release(&run).map(drop),
             };
+            if model.isolator().holders() == [(run, 2)] {
+                model.write_freely("37");
+            }
             if let (Err(e), true) = (result, model.life.get() > 0) {
                 let expected = matches!(e, Refusal::Unknown(_) | Refusal::Request(..) | Refusal::InUse(..));
                 prop_assert!(expected, "{e:?}");
@@ -407,6 +489,7 @@ fn random_sequences_with_kills_leave_nothing() {
         model.life.set(u64::MAX);
         let mut isolator = model.isolator();
         isolator.recover().unwrap();
+        isolator.release(&run).unwrap();
         for name in isolator.names() {
             let undone = isolator.undo(&name).unwrap();
             prop_assert!(undone.notes.is_empty(), "{undone:?}");

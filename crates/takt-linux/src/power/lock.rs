@@ -105,8 +105,8 @@ fn short(mut name: String, workload: &str) -> String {
     name
 }
 
-/// The run that holds a domain, and the name of its workload.
-fn holder(key: &str) -> Option<(RunId, String)> {
+/// The run that holds a domain, and the name of its workload. `key` is the name of a domain of this machine.
+pub(crate) fn holder(key: &str) -> Option<(RunId, String)> {
     let text = fs::read("/proc/self/net/unix").unwrap_or_default();
     let start = format!(" @takt/frequency-of/{key}/");
     String::from_utf8_lossy(&text).lines().find_map(|line| {
