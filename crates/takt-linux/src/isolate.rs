@@ -15,6 +15,7 @@ mod journal;
 mod machine;
 #[cfg(test)]
 mod model;
+mod neighbours;
 mod of_run;
 mod plan;
 mod refusal;

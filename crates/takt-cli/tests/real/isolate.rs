@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
 
 /// Whether CPUs can be isolated here; says so if not.
@@ -146,6 +147,118 @@ fn a_creation_that_was_killed_is_undone_by_doctor() {
             let different = changes(&before, &snapshot());
             always(different.is_empty() && !Linux::journal().exists(), || format!("after {delay} ms: {different:#?}"));
         }
+    });
+}
+
+/// Commands in any order, half of them killed at any instant, with two isolations at once where there are CPUs for it. `TAKT_ISOLATIONS` is the number of
+/// sequences.
+#[test]
+fn random_sequences() {
+    let count: u64 = std::env::var("TAKT_ISOLATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
+    let seed = takt_testing::seed();
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before) = (Room::new(), snapshot());
+        let _undo = Undo;
+        let last = takt_linux::rt::affinity(0).unwrap().iter().last().unwrap();
+        let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = sleeper.id().to_string();
+        let others = last.saturating_sub(1).max(1).to_string();
+        let lists: Vec<(&str, String)> = match last {
+            1 => vec![("a", last.to_string())],
+            _ => vec![("a", last.to_string()), ("b", others)],
+        };
+        for sequence in 0..count {
+            let draw = |bound: u64, step: u64, what: u64| draw_up_to(bound, seed, sequence * 100 + step, what);
+            for step in 0..4 {
+                let (name, cpus) = &lists[draw(lists.len() as u64 - 1, step, 0) as usize];
+                let command: &[&str] = match draw(3, step, 1) {
+                    0 | 1 => &["create", "--cpus", cpus, "--name", name, "--with", "swap"],
+                    2 => &["undo", "--name", name],
+                    _ => &["move", &pid, "--name", name],
+                };
+                let running = room.start(&[&["isolate"], command].concat());
+                if draw(1, step, 2) == 0 {
+                    pause(draw(150, step, 3));
+                    running.kill_and_wait();
+                } else {
+                    let (_, done) = running.wait_unchecked();
+                    // A name that is taken or unknown is refused, and nothing else.
+                    always([0, 2, 3].contains(&done.code()), || format!("{command:?}: {}", done.stderr));
+                }
+            }
+            room.takt(&["doctor", "--clean"]).expect(0);
+            room.takt(&["isolate", "undo", "--all"]).expect(0);
+            let different = changes(&before, &snapshot());
+            always(different.is_empty() && !Linux::journal().exists(), || {
+                format!("sequence {sequence}, TAKT_SEED={seed}: {different:#?}")
+            });
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+    });
+}
+
+/// A schedule on the last CPU, whose process reports its CPUs.
+const SCHEDULE: &str = "\
+policy: edf
+cpus: LAST
+tasks:
+- {name: a, period: 20ms, runtime: 5ms, init: yes,
+   cmd: 'grep Cpus_allowed_list /proc/self/status > allowed; exec takt burn --runtime 1ms'}
+";
+
+#[test]
+fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before, cpu) = (Room::with(&SCHEDULE.replace("LAST", &last())), snapshot(), last());
+        let _undo = Undo;
+        // A task that may run everywhere, and must not meanwhile.
+        let mut beside = Command::new("sleep").arg("1000").spawn().unwrap();
+        let cpus_of = |pid: u32| Linux::look().thread(pid as i32).unwrap().cpus.to_string();
+        let own = cpus_of(beside.id());
+        for killed in [false, true] {
+            let running = room.start(&["run", "w.yaml", "--isolate", "--json", "--duration", "700ms"]);
+            let pid = running.pid();
+            until("its process is in the set", || {
+                let groups = crate::common::groups(pid);
+                groups.iter().any(|group| group.to_string_lossy().contains("takt-isolate-run-"))
+            });
+            until("its process has looked", || room.path("allowed").exists() && room.text("allowed").contains('\n'));
+            let status = room.takt(&["isolate", "status"]).stdout;
+            always(status.contains(", ends with its run"), || status.clone());
+            always(!cpus_of(beside.id()).contains(&*cpu), || "a task of the root set keeps the CPU".into());
+            assert_eq!(room.text("allowed").trim_end(), format!("Cpus_allowed_list:\t{cpu}"));
+            match killed {
+                true => drop(running.kill_and_wait()),
+                false => {
+                    let report = running.wait().json();
+                    let notes = report["notes"].to_string();
+                    assert!(notes.contains(&format!("CPU {cpu} was isolated for this run")), "{notes}");
+                    assert!(report["jobs"]["completed"].as_u64().unwrap() >= 20, "{report}");
+                }
+            }
+            until("all is undone", || !Linux::journal().exists());
+            until("no group is left", || crate::common::groups(pid).is_empty());
+            let different = changes(&before, &snapshot());
+            always(different.is_empty() && cpus_of(beside.id()) == own, || format!("{killed}: {different:#?}"));
+            fs::remove_file(room.path("allowed")).unwrap();
+        }
+        beside.kill().unwrap();
+        beside.wait().unwrap();
+        let all = room.path("all.yaml");
+        fs::write(&all, SCHEDULE.replace("LAST", "all")).unwrap();
+        let refused = room.takt(&["run", "all.yaml", "--isolate", "--duration", "1s"]).expect(2);
+        assert!(refused.stderr.contains("none would remain"), "{}", refused.stderr);
+        let refused = room.takt(&["run", "w.yaml", "--isolate", "--mechanism", "signal"]).expect(2);
+        assert!(refused.stderr.contains("needs control groups"), "{}", refused.stderr);
+        room.takt(&["run", "w.yaml", "--isolate=cpu"]).expect(2);
+        assert!(!room.path("allowed").exists() && !Linux::journal().exists());
     });
 }
 

@@ -2,6 +2,7 @@
 
 use super::journal::{Hierarchy, Isolation, Journal, Phase, Setting, run_of, run_owner};
 use super::machine::Kernel;
+use super::neighbours;
 use super::plan::{self, Wish};
 use super::refusal::Refusal;
 use super::step::Step;
@@ -107,6 +108,7 @@ impl<K: Kernel> Isolator<K> {
         }
         let mut created =
             Created { group: format!("{}{}", hierarchy.mount, group_of(&request.name)), ..Created::default() };
+        created.notes = neighbours::notes(&self.kernel, &hierarchy, &request.cpus, &steps);
         let (journal, wanted) = self.planned(request, &hierarchy, steps, wishes, &mut created.notes)?;
         self.journal = journal;
         let stored = self.store();
@@ -204,7 +206,7 @@ impl<K: Kernel> Isolator<K> {
             }
             return Err(Refusal::InUse(
                 format!("the set {path} has CPU {common}, too: an exclusive set must not overlap its siblings"),
-                format!("take CPU {common} from {path}/cpuset.cpus, end its owner, or use --without exclusive"),
+                neighbours::remedy(&name, &path, &common),
             ));
         }
         Ok(())

@@ -33,6 +33,8 @@ struct Model {
     life: Rc<Cell<u64>>,
     /// New threads appear at changes, as children of tasks of the root.
     forks: Rc<Cell<u64>>,
+    /// A file that takes no value.
+    refuses: Rc<RefCell<String>>,
 }
 
 fn refuse(error: i32) -> io::Error {
@@ -79,7 +81,7 @@ impl Model {
         thread(5, false, false, "1-2");
         thread(6, false, false, "3");
         let (life, forks) = (Rc::new(Cell::new(u64::MAX)), Rc::new(Cell::new(0)));
-        Model { v2, state: Rc::new(RefCell::new(state)), life, forks }
+        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, refuses: Rc::default() }
     }
 
     /// Counts a change; the process may be dead.
@@ -138,6 +140,9 @@ impl Kernel for Model {
             return Err(refuse(libc::ENOENT));
         }
         self.change()?;
+        if *self.refuses.borrow() == path {
+            return Err(refuse(libc::EPERM));
+        }
         let cpus = parse_cpus(value);
         let file = path.rsplit('/').next().unwrap_or_default();
         if path == "/proc/irq/11/smp_affinity_list" {
@@ -336,7 +341,7 @@ fn refusals_name_the_cause_and_change_nothing() {
     let before = model.snapshot();
     let refused = |request: Request| model.isolator().create(&request).unwrap_err();
     let Refusal::InUse(reason, fix) = refused(request("rt", "1")) else { panic!("another refusal") };
-    assert!(reason.contains("/cg/docker") && fix.contains("--without exclusive"), "{reason}: {fix}");
+    assert!(reason.contains("/cg/docker") && fix.contains("leave out the step `exclusive`"), "{reason}: {fix}");
     assert!(matches!(refused(request("rt", "4")), Refusal::Request(..)), "no such CPU");
     assert!(matches!(refused(request("rt", "0-3")), Refusal::Request(..)), "no CPU for the others");
     assert!(matches!(refused(request("a b", "0")), Refusal::Request(..)), "a name with a blank");
@@ -350,6 +355,92 @@ fn refusals_name_the_cause_and_change_nothing() {
     assert!(matches!(model.isolator().undo("two"), Err(Refusal::Unknown(_))));
     model.isolator().undo("one").unwrap();
     assert_eq!(model.snapshot(), before);
+}
+
+#[test]
+fn a_setting_that_cannot_be_restored_is_refused_before_anything_is_touched() {
+    for (path, step) in [
+        ("/proc/sys/vm/swappiness", "swap"),
+        ("/proc/sys/kernel/sched_rt_runtime_us", "throttling"),
+        ("/proc/irq/default_smp_affinity", "interrupts"),
+        ("/sys/devices/virtual/workqueue/cpumask", "workqueues"),
+    ] {
+        for v2 in [false, true] {
+            let model = Model::new(v2);
+            model.refuses.replace(path.into());
+            let before = model.snapshot();
+            let Refusal::Machine(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
+                panic!("another refusal")
+            };
+            assert!(reason.contains("could not be undone") && fix.contains(step), "{reason}: {fix}");
+            assert_eq!(model.snapshot(), before, "{path}");
+            let mut without = request("rt", "1");
+            without.steps.retain(|other| other.name() != step);
+            model.isolator().create(&without).unwrap();
+            model.isolator().undo("rt").unwrap();
+            assert_eq!(model.snapshot(), before, "{path}");
+        }
+    }
+}
+
+/// Machines with other programs that set CPUs apart: they are reported, and nothing of theirs changes.
+#[test]
+fn programs_of_the_same_purpose_are_reported_and_left_alone() {
+    let set = |model: &Model, name: &str, cpus: &str| {
+        let mut state = model.state.borrow_mut();
+        let files: &[(&str, &str)] = match model.v2 {
+            true => &[("cpus.partition", "member")],
+            false => &[("mems", "0"), ("cpu_exclusive", "0"), ("sched_load_balance", "1")],
+        };
+        for (file, value) in [&[("cpus", cpus)], files].concat() {
+            state.files.insert(format!("/cg/{name}/cpuset.{file}"), value.into());
+        }
+    };
+    let program = |model: &Model, id: i32, name: &str| {
+        let mut state = model.state.borrow_mut();
+        let thread = Thread { id, name: name.into(), ..state.threads[&1].clone() };
+        state.threads.insert(id, thread);
+    };
+    for v2 in [false, true] {
+        let model = Model::new(v2);
+        program(&model, 7, "tuned");
+        program(&model, 8, "irqbalance");
+        model.state.borrow_mut().files.insert("/etc/tuned/active_profile".into(), "realtime".into());
+        set(&model, "system.slice", if v2 { "0-1" } else { "0" });
+        set(&model, "user", "3");
+        let before = model.snapshot();
+        let created = model.isolator().create(&request("rt", "1")).unwrap();
+        let noted = |word: &str| created.notes.iter().any(|note| note.contains(word));
+        assert!(noted("profile realtime") && noted("IRQBALANCE_BANNED_CPULIST=1"), "{:?}", created.notes);
+        assert_eq!((noted("cset shield"), noted("system.slice asks for CPU 1")), (!v2, v2), "{:?}", created.notes);
+        assert_eq!(model.read("/cg/system.slice/cpuset.cpus").unwrap(), if v2 { "0-1" } else { "0" });
+        // A value that tuned writes meanwhile is its own, and stays.
+        model.state.borrow_mut().files.insert("/proc/sys/vm/swappiness".into(), "10".into());
+        let undone = model.isolator().undo("rt").unwrap();
+        assert!(undone.notes.iter().any(|note| note.contains("swappiness")), "{undone:?}");
+        let mut after = model.snapshot();
+        after.files.insert("/proc/sys/vm/swappiness".into(), "60".into());
+        assert_eq!(after, before);
+    }
+    // An overlap of siblings is a bare EINVAL of the kernel: the refusal names the sibling, its maker and the way out.
+    for (name, way) in
+        [("user", "cset shield --reset"), ("system.slice", "systemctl set-property system.slice AllowedCPUs=")]
+    {
+        let model = Model::new(false);
+        set(&model, name, "1-2");
+        let before = model.snapshot();
+        let Refusal::InUse(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
+            panic!("another refusal")
+        };
+        assert!(reason.contains(&format!("/cg/{name} has CPU 1")) && fix.contains(way), "{reason}: {fix}");
+        assert_eq!(model.snapshot(), before);
+        let mut shared = request("rt", "1");
+        shared.steps.retain(|step| *step != Step::Exclusive);
+        let created = model.isolator().create(&shared).unwrap();
+        assert!(created.notes.iter().any(|note| note.contains(name) && note.contains("stay")), "{:?}", created.notes);
+        model.isolator().undo("rt").unwrap();
+        assert_eq!(model.snapshot(), before);
+    }
 }
 
 #[test]
