@@ -1,4 +1,4 @@
-//! What changes of a machine are worth: a figure of one scenario minus the same figure of another one that was measured in turn with it.
+//! The worth of changes of a machine: a figure of one scenario minus the same figure of another one that was measured in turn with it.
 
 use crate::figures::{Interval, QUANTILES, Quantile, Rounds, middle};
 use crate::results::{Results, Scenario};
@@ -47,7 +47,7 @@ impl FromStr for Figure {
     }
 }
 
-/// What a change is worth.
+/// The worth of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gain {
     /// The scenario with the change.
@@ -107,7 +107,7 @@ fn gain(before: &Scenario, after: &Scenario, of: Figure, seed: u64) -> Gain {
     Gain { name: after.name.clone(), figure, gain: Interval { value, low, high } }
 }
 
-/// What each scenario of an experiment gains over its first one, the largest gain first. Scenarios that were not measured are left out.
+/// The gain of each scenario of an experiment over its first one, the largest gain first. Scenarios that were not measured are left out.
 /// O(scenarios · draws · samples).
 #[must_use]
 pub fn ranked(results: &Results, of: Figure, seed: u64) -> Vec<Gain> {
@@ -119,7 +119,7 @@ pub fn ranked(results: &Results, of: Figure, seed: u64) -> Vec<Gain> {
     gains
 }
 
-/// What each scenario of an experiment gains over the one before it: the worth of each change beside the earlier ones.
+/// The gain of each scenario of an experiment over the one before it: the worth of each change beside the earlier ones.
 #[must_use]
 pub fn successive(results: &Results, of: Figure, seed: u64) -> Vec<Gain> {
     let measured: Vec<&Scenario> = results.measured().collect();

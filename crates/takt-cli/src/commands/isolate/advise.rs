@@ -1,4 +1,4 @@
-//! `takt isolate advise`: what each step is worth on this machine, and the shortest list of steps that are worth something.
+//! `takt isolate advise`: the worth of each step on this machine, and the shortest list of steps that are worth something.
 
 use super::super::latency::measure::{self, Method};
 use super::common::{failure, look, open, step};
@@ -149,7 +149,7 @@ fn sums(order: &[&Candidate]) -> Vec<Candidate> {
     (1..=order.len()).map(sum).collect()
 }
 
-/// What may run on a CPU now.
+/// Threads and interrupts of a CPU now.
 #[derive(Default)]
 struct Reading {
     tasks: usize,
@@ -389,11 +389,11 @@ struct Advice<'a> {
     reading: Reading,
     candidates: &'a [Candidate],
     baseline: Interval,
-    /// What each is worth alone, the best one first.
+    /// The worth of each step alone, the best one first.
     gains: Vec<Gain>,
     /// Those that are worth something alone.
     order: Vec<&'a Candidate>,
-    /// What each of them adds to those before it; empty where there is one only.
+    /// The worth of each of them beside those before it; empty where there is one only.
     added: Vec<Gain>,
     /// The shortest list.
     steps: Vec<Step>,
