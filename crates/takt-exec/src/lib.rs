@@ -9,6 +9,7 @@
 //! machine in virtual time that also refuses, delays and loses things.
 
 mod actuator;
+mod ahead;
 mod causes;
 mod change;
 mod control;

@@ -3,6 +3,7 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
+use crate::ahead::WindowsAhead;
 use crate::causes::{CAUSES, Causes, Found, Response};
 use crate::change::{Change, Newcomer};
 use crate::levels::Levels;
@@ -318,6 +319,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     change: Option<Box<Change>>,
     /// The input that stands for the policy that has taken over before the inputs of the step.
     installed: Option<Input>,
+    /// With messages at the begin of windows.
+    ahead: WindowsAhead,
     results: Results,
 }
 
@@ -364,6 +367,7 @@ impl<A: Actuator> Scheduler<A> {
             stop: false,
             change: None,
             installed: None,
+            ahead: WindowsAhead::default(),
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -395,7 +399,7 @@ impl<A: Actuator> Scheduler<A> {
             false => self.setup.engine.next_due(),
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
-        due.min(self.repeat).min(self.unmute).min(self.end)
+        due.min(self.repeat).min(self.unmute).min(self.ahead.due(self.end)).min(self.end)
     }
 
     /// Whether no task has a CPU.
@@ -441,6 +445,11 @@ impl<A: Actuator> Scheduler<A> {
         }
         if now >= self.unmute {
             self.unmute_sources(now);
+        }
+        if let Some(announcer) = self.setup.announcer.as_ref().filter(|_| !last)
+            && let Some(frame) = self.ahead.announces(now, self.end)
+        {
+            announcer.announce(frame);
         }
         self.catch_up(now, last);
         if !last {
@@ -905,7 +914,7 @@ impl<A: Actuator> Scheduler<A> {
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
             // thread, if it has no real-time class, before it gets to look at the clock again.
             if started.is_none() && !matches!(command, Command::Stop { .. } | Command::Replace { .. }) {
-                self.announce();
+                self.announce(at);
                 started = Some(self.setup.actuator.now());
             }
             match command {
@@ -931,7 +940,7 @@ impl<A: Actuator> Scheduler<A> {
             }
         }
         if started.is_none() {
-            self.announce();
+            self.announce(at);
         }
         self.leave_aborted();
         self.freeze_unpreempted();
@@ -950,15 +959,11 @@ impl<A: Actuator> Scheduler<A> {
         self.react();
     }
 
-    /// Announces the window that begins in this step. The processes of the window before have stopped by then.
-    fn announce(&self) {
+    /// Announces the window that begins in this step, unless that was done ahead. The processes of the window before have stopped by then.
+    fn announce(&mut self, at: Time) {
         let Some(announcer) = &self.setup.announcer else { return };
-        let begun = self.sink.records.iter().rev().find_map(|record| match record.kind {
-            RecordKind::Window { window, .. } => Some(window),
-            _ => None,
-        });
-        if let Some(window) = begun {
-            announcer.announce(window == 0);
+        if let Some(frame) = self.ahead.begins(at, &self.sink.records, &self.setup.engine.system().windows) {
+            announcer.announce(frame);
         }
     }
 
