@@ -143,7 +143,7 @@ expect 0 "takt run --isolate, killed" killed_run alone
 undone "takt run --isolate, killed"
 expect 0 "takt run --isolate, killed with its watcher" killed_run all
 undone "takt run --isolate, killed with its watcher"
-sed 's/cpus: 1/cpus: all/' schedule.yaml > all.yaml
+sed 's/cpus: 1/cpus: all/; s/policy: edf/policy: g-edf/' schedule.yaml > all.yaml
 expect 2 "takt run --isolate without a CPU for the rest" takt run all.yaml --isolate --duration 1s
 undone "takt run --isolate without a CPU for the rest"
 echo 'user:x:1000:1000::/tmp:/bin/sh' >> /etc/passwd

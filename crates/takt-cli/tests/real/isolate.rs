@@ -252,7 +252,7 @@ fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
         beside.kill().unwrap();
         beside.wait().unwrap();
         let all = room.path("all.yaml");
-        fs::write(&all, SCHEDULE.replace("LAST", "all")).unwrap();
+        fs::write(&all, SCHEDULE.replace("LAST", "all").replace("edf", "g-edf")).unwrap();
         let refused = room.takt(&["run", "all.yaml", "--isolate", "--duration", "1s"]).expect(2);
         assert!(refused.stderr.contains("none would remain"), "{}", refused.stderr);
         let refused = room.takt(&["run", "w.yaml", "--isolate", "--mechanism", "signal"]).expect(2);
