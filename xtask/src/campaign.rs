@@ -179,9 +179,14 @@ fn soak(_: Duration) -> Result<Findings> {
     )
 }
 
-/// A hundred random sequences of isolations that are killed, here, and in a virtual machine with two of them at once.
+/// A hundred random sequences of isolations that are killed, here, and in a virtual machine with two of them at once. And the advice about three planted
+/// disturbances.
 fn isolate(_: Duration) -> Result<Findings> {
-    let found = real("real", &[("real::isolate::random_sequences", "TAKT_ISOLATIONS", "100")])?;
+    let tests = [
+        ("real::isolate::random_sequences", "TAKT_ISOLATIONS", "100"),
+        ("real::isolate::advice_names_planted_disturbances", "TAKT_ADVICE", "40"),
+    ];
+    let found = real("real", &tests)?;
     let Findings::Found(mut lines) = found else { return Ok(found) };
     match vm::run(&vm::Options::isolate(100)) {
         Outcome::Passed => {}

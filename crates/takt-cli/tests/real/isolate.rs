@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
 
@@ -259,6 +259,106 @@ fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
         assert!(refused.stderr.contains("needs control groups"), "{}", refused.stderr);
         room.takt(&["run", "w.yaml", "--isolate=cpu"]).expect(2);
         assert!(!room.path("allowed").exists() && !Linux::journal().exists());
+    });
+}
+
+/// Plants three disturbances of a CPU until its standard input ends: $1 is the mask of the CPU, $2 is takt. A process in SCHED_FIFO that has the CPU for 4 ms of
+/// 20; the kernel thread ksmd that scans memory; a work queue of a loop device. Prints a line when they are there.
+const PLANT: &str = r#"
+ksm=/sys/kernel/mm/ksm wq=/sys/devices/virtual/workqueue/cpumask image=/dev/shm/takt-advice
+sleep=$(cat $ksm/sleep_millisecs) pages=$(cat $ksm/pages_to_scan) mask=$(cat $wq) thread=$(pgrep -x ksmd)
+restore() {
+    kill $hog $memory $writer $class 2> /dev/null
+    echo 0 > $ksm/run; echo $sleep > $ksm/sleep_millisecs; echo $pages > $ksm/pages_to_scan
+    chrt -o -p 0 $thread; renice -n 5 -p $thread > /dev/null; taskset -p ffffffff $thread > /dev/null
+    echo $mask > $wq
+    for worker in $(pgrep kworker/u); do chrt -o -p 0 $worker 2> /dev/null; done
+    sleep 0.2; losetup -d $loop; rm -f $image
+}
+trap restore EXIT
+truncate -s 32M $image && loop=$(losetup -f --show $image) || exit 1
+chrt -f 60 taskset $1 $2 burn --runtime 4ms --sleep 16ms & hog=$!
+python3 -c 'import mmap, os, time
+m = mmap.mmap(-1, 64 << 20)
+for i in range(0, 64 << 20, 4096): m[i:i + 8] = os.urandom(8)
+m.madvise(mmap.MADV_MERGEABLE)
+time.sleep(300)' & memory=$!
+echo 20 > $ksm/sleep_millisecs; echo 800 > $ksm/pages_to_scan; echo 1 > $ksm/run
+chrt -f -p 60 $thread; taskset -p $1 $thread > /dev/null
+echo $1 > $wq
+(while :; do dd if=/dev/zero of=$loop bs=16M count=1 oflag=direct; sleep 0.02; done) > /dev/null 2>&1 & writer=$!
+(while :; do for worker in $(pgrep kworker/u); do chrt -f -p 60 $worker; done; sleep 0.1; done) > /dev/null 2>&1 & class=$!
+sleep 2
+echo planted
+cat > /dev/null
+"#;
+
+/// The advice names a planted hog, and every step is undone. With `TAKT_ADVICE` (seconds) there are three disturbances whose removals gain different amounts, and
+/// the advice has them in that order.
+#[test]
+fn advice_names_planted_disturbances() {
+    let seconds = std::env::var("TAKT_ADVICE").ok();
+    let has = |tool: &str| Command::new("which").arg(tool).output().is_ok_and(|found| found.status.success());
+    let tools = ["losetup", "python3", "truncate"];
+    let three = seconds.is_some() && tools.into_iter().all(has) && Path::new("/sys/kernel/mm/ksm/run").exists();
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        if !has("chrt") || !has("taskset") {
+            return skip(Capability::Cpus, "chrt and taskset are not installed");
+        }
+        let (room, before, cpu) = (Room::new(), snapshot(), last());
+        let _undo = Undo;
+        let mask = format!("{:x}", 1u64 << cpu.parse::<u32>().unwrap());
+        let mut plant = if three {
+            let mut script = Command::new("sh");
+            script.args(["-c", PLANT, "sh", &mask, TAKT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            script
+        } else {
+            let mut hog = Command::new("chrt");
+            hog.args(["-f", "60", "taskset", &mask, TAKT, "burn", "--runtime", "3ms", "--sleep", "5ms"]);
+            hog
+        };
+        let mut plant = plant.spawn().unwrap();
+        if let Some(out) = &mut plant.stdout {
+            std::io::Read::read_exact(out, &mut [0; 8]).expect("the disturbances are planted");
+        }
+        let planted = snapshot();
+        let seconds = seconds.as_deref().filter(|_| three).unwrap_or("1");
+        let mut args = vec!["isolate", "advise", "--seconds", seconds, "--figure", "mean", "--json"];
+        // These are worth nothing here, and take time.
+        for step in ["exclusive", "domain", "interrupts", "watchdog", "idle", "frequency"] {
+            args.extend(["--without", step]);
+        }
+        args.extend(match three {
+            true => ["--rounds", "10"].iter(),
+            false => ["--rounds", "3", "--without", "kernel-threads", "--without", "workqueues"].iter(),
+        });
+        let done = room.takt(&args);
+        // The disturbances go before anything is judged.
+        let different = changes(&planted, &snapshot());
+        match plant.stdin.take() {
+            Some(input) => drop(input),
+            None => plant.kill().unwrap(),
+        }
+        plant.wait().unwrap();
+        let advice = done.expect(0).json();
+        println!("{advice}");
+        always(different.is_empty() && !Linux::journal().exists(), || format!("{different:#?}"));
+        let after = changes(&before, &snapshot());
+        always(after.is_empty(), || format!("{after:#?}"));
+        let steps = advice["added"].as_array().unwrap().iter().filter(|step| step["is_gain"] == true);
+        let gain = |step: &Value| step["gain"]["value_ns"].as_i64().unwrap();
+        let mut added: Vec<(i64, String)> = steps
+            .map(|step| (-gain(step), step["name"].as_str().unwrap().rsplit('+').next().unwrap().to_owned()))
+            .collect();
+        added.sort_unstable();
+        let names: Vec<&str> = added.iter().map(|(_, name)| name.as_str()).collect();
+        let wanted: &[&str] = if three { &["tasks", "kernel-threads", "workqueues"] } else { &["tasks"] };
+        assert_eq!(names, wanted, "{advice}");
+        assert_eq!(advice["steps"][0]["name"], "tasks", "{advice}");
+        assert_eq!(advice["advice"], serde_json::json!(wanted), "{advice}");
     });
 }
 

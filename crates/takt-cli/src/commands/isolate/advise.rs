@@ -25,7 +25,8 @@ use takt_workload::Code;
 /// Measure what each step is worth on this machine, and propose the shortest list
 ///
 /// A task on the CPU records its lateness: without isolation, and with each step alone. All of these are measured in turn for several rounds, and undone after
-/// each. The steps that are worth something beyond noise are then added to each other, one by one, and measured again. The machine should have its usual load.
+/// each. The steps are then added to each other, the best one first, and measured again: a large disturbance hides small ones. The machine should have its
+/// usual load.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// CPU of the task; by default the last one
@@ -92,7 +93,7 @@ const WARM_UP: usize = 5;
 /// The least samples of a measurement.
 const SAMPLES_MIN: usize = 20;
 /// The share of the time for the steps alone, in percent; the rest is for their sums.
-const ALONE: i64 = 60;
+const ALONE: i64 = 50;
 
 /// Steps that are measured together.
 #[derive(Clone, Debug)]
@@ -225,21 +226,16 @@ impl Advisor<'_> {
         let all: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(candidates.iter().cloned()).collect();
         let alone = self.measure(&all, total.scaled(ALONE, 100))?;
         let gains = takt_latency::ranked(&alone, args.figure, args.seed);
+        // One that is worth nothing alone may be worth something when the larger disturbances are gone.
         let order: Vec<&Candidate> = gains
             .iter()
-            .filter(|gain| gain.is_gain())
+            .filter(|gain| !gain.is_loss())
             .filter_map(|gain| candidates.iter().find(|candidate| candidate.name == gain.name))
             .collect();
-        // A single one has been measured already.
-        let added = match order.len() {
-            0 | 1 => Vec::new(),
-            _ => {
-                let sums: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(sums(&order)).collect();
-                let results = self.measure(&sums, total.scaled(100 - ALONE, 100))?;
-                takt_latency::successive(&results, args.figure, args.seed)
-            }
-        };
-        let worth = |index: usize| order.len() == 1 || added.get(index).is_some_and(Gain::is_gain);
+        let sums: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(sums(&order)).collect();
+        let results = self.measure(&sums, total.scaled(100 - ALONE, 100))?;
+        let added = takt_latency::successive(&results, args.figure, args.seed);
+        let worth = |index: usize| added.get(index).is_some_and(Gain::is_gain);
         let chosen: Vec<&Candidate> = order.iter().enumerate().filter(|(i, _)| worth(*i)).map(|(_, c)| *c).collect();
         let mut steps: Vec<Step> = chosen.iter().flat_map(|candidate| &candidate.steps).copied().collect();
         steps.sort_unstable();
@@ -391,9 +387,9 @@ struct Advice<'a> {
     baseline: Interval,
     /// The worth of each step alone, the best one first.
     gains: Vec<Gain>,
-    /// Those that are worth something alone.
+    /// Those that make nothing worse, in this order.
     order: Vec<&'a Candidate>,
-    /// The worth of each of them beside those before it; empty where there is one only.
+    /// The worth of each of them beside those before it.
     added: Vec<Gain>,
     /// The shortest list.
     steps: Vec<Step>,
