@@ -262,14 +262,16 @@ fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
     });
 }
 
-/// Plants three disturbances of a CPU until its standard input ends: $1 is the mask of the CPU, $2 is takt. A process in SCHED_FIFO that has the CPU for 4 ms of
+/// Plants three disturbances of a CPU until its standard input ends: $1 is the mask of the CPU, $2 is takt. A process in SCHED_FIFO that has the CPU for 5 ms of
 /// 20; the kernel thread ksmd that scans memory; a work queue of a loop device. Prints a line when they are there.
 const PLANT: &str = r#"
 ksm=/sys/kernel/mm/ksm wq=/sys/devices/virtual/workqueue/cpumask image=/dev/shm/takt-advice
 sleep=$(cat $ksm/sleep_millisecs) pages=$(cat $ksm/pages_to_scan) mask=$(cat $wq) thread=$(pgrep -x ksmd)
+smart=$(cat $ksm/smart_scan 2> /dev/null)
 restore() {
-    kill $hog $memory $writer $class 2> /dev/null
+    kill $hog $memory $writer $class
     echo 0 > $ksm/run; echo $sleep > $ksm/sleep_millisecs; echo $pages > $ksm/pages_to_scan
+    [ -z "$smart" ] || echo $smart > $ksm/smart_scan
     chrt -o -p 0 $thread; renice -n 5 -p $thread > /dev/null; taskset -p ffffffff $thread > /dev/null
     echo $mask > $wq
     for worker in $(pgrep kworker/u); do chrt -o -p 0 $worker 2> /dev/null; done
@@ -277,16 +279,17 @@ restore() {
 }
 trap restore EXIT
 truncate -s 32M $image && loop=$(losetup -f --show $image) || exit 1
-chrt -f 60 taskset $1 $2 burn --runtime 4ms --sleep 16ms & hog=$!
+chrt -f 60 taskset $1 $2 burn --runtime 5ms --sleep 15ms & hog=$!
 python3 -c 'import mmap, os, time
-m = mmap.mmap(-1, 64 << 20)
+m = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for i in range(0, 64 << 20, 4096): m[i:i + 8] = os.urandom(8)
 m.madvise(mmap.MADV_MERGEABLE)
 time.sleep(300)' & memory=$!
-echo 20 > $ksm/sleep_millisecs; echo 800 > $ksm/pages_to_scan; echo 1 > $ksm/run
+echo 20 > $ksm/sleep_millisecs; echo 1000 > $ksm/pages_to_scan; echo 1 > $ksm/run
+[ -z "$smart" ] || echo 0 > $ksm/smart_scan
 chrt -f -p 60 $thread; taskset -p $1 $thread > /dev/null
 echo $1 > $wq
-(while :; do dd if=/dev/zero of=$loop bs=16M count=1 oflag=direct; sleep 0.02; done) > /dev/null 2>&1 & writer=$!
+(while :; do dd if=/dev/zero of=$loop bs=12M count=1 oflag=direct; sleep 0.02; done) > /dev/null 2>&1 & writer=$!
 (while :; do for worker in $(pgrep kworker/u); do chrt -f -p 60 $worker; done; sleep 0.1; done) > /dev/null 2>&1 & class=$!
 sleep 2
 echo planted
