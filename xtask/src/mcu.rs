@@ -1,5 +1,8 @@
 //! The microcontroller kernel in QEMU: the board's decisions are those of the host, and sizes and costs stay what they are.
 
+mod behaviour;
+mod hartstone;
+
 use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
@@ -52,9 +55,21 @@ fn checked(all: bool) -> Result<()> {
             bench.compare(policy, workload)?;
         }
     }
+    // For a policy of the list above the image is there already.
+    let predicted: &[&str] = if all { &["edf", "rm", "dm", "fp", "fifo"] } else { &["edf"] };
+    for workload in ["periodic", "locks"] {
+        for policy in predicted {
+            bench.predict(policy, workload)?;
+        }
+    }
     bench.repeated()?;
     bench.inversion()?;
     bench.faults()?;
+    bench.idle()?;
+    bench.interrupts()?;
+    bench.parallel()?;
+    bench.tracking()?;
+    bench.hartstone(all)?;
     let figures = bench.figures()?;
     bench.remember(figures)
 }

@@ -10,6 +10,17 @@ use takt_exec::NewTask;
 use takt_trace::TaskLabel;
 use takt_workload::{Code, Source, TaskInfo, Workload};
 
+/// The parts of a run on which a task of another file depends.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    machine: CpuSet,
+    directory: Option<std::path::PathBuf>,
+    resources: Vec<String>,
+}
+
+/// The tasks of a file that can be added to a run; and the names of the others, each with the reason.
+pub(crate) type Candidates = (Vec<NewTask>, Vec<(String, String)>);
+
 /// Reads a task of a file, by its name and the path of the file.
 pub(crate) type Finder = Box<dyn Fn(&str, &str) -> Result<NewTask, Fault> + Send>;
 
@@ -25,10 +36,57 @@ fn of_failure(failure: &Failure) -> Fault {
     Fault { code: "wrong-file".into(), message: text, hint: "nothing has changed; correct the file".into() }
 }
 
+impl Surroundings {
+    pub(crate) fn of(workload: &Workload) -> Surroundings {
+        Surroundings {
+            machine: workload.machine(),
+            directory: workload.settings.directory.clone(),
+            resources: workload.resources.clone(),
+        }
+    }
+
+    /// The task of a workload, as the run is to have it.
+    fn task(&self, other: &Workload, id: TaskId) -> Result<NewTask, Fault> {
+        can_be_added(other, id)?;
+        let (name, file) = (&other.tasks[id.index()].name, &other.source.name);
+        if other.source.text.len() > TEXT_MAX {
+            let message = format!("`{file}` has more than {} KiB", TEXT_MAX >> 10);
+            return Err(fault(Code::OutOfRange, message, "write the task into a file of its own"));
+        }
+        let steps = &other.system.tasks[id.index()].program.steps;
+        let locks = steps.iter().any(|step| matches!(step, takt_core::model::Step::Lock(_)));
+        if locks && other.resources != self.resources {
+            let message = format!("task `{name}` locks resources, and those of `{file}` are not those of the run");
+            return Err(fault(Code::NotSupportedHere, message, "name the same `resources`, in the same order"));
+        }
+        let mut process = process(other, id, false).map_err(|failure| of_failure(&failure))?;
+        if process.settings.cwd.is_none() && other.settings.directory != self.directory {
+            // Its own directory would be that of the run.
+            process.settings.cwd.clone_from(&other.settings.directory);
+        }
+        Ok(new_task(other, id, process, other.source.clone()))
+    }
+
+    /// The tasks of another version of the workload of the run.
+    ///
+    /// # Errors
+    /// When the file is wrong.
+    pub(crate) fn candidates(&self, source: &Source) -> Result<Candidates, Fault> {
+        let other = load(source, self.machine).map_err(|failure| of_failure(&failure))?;
+        let (mut new, mut excluded) = (Vec::new(), Vec::new());
+        for (info, id) in other.tasks.iter().zip((0..).map(TaskId)) {
+            match self.task(&other, id) {
+                Ok(task) => new.push(task),
+                Err(fault) => excluded.push((info.name.clone(), fault.message)),
+            }
+        }
+        Ok((new, excluded))
+    }
+}
+
 /// Reads tasks for a run of this workload.
 pub(crate) fn finder(workload: &Workload) -> Finder {
-    let (machine, directory) = (workload.machine(), workload.settings.directory.clone());
-    let resources = workload.resources.clone();
+    let run = Surroundings::of(workload);
     Box::new(move |name, file| {
         if !std::fs::metadata(file).is_ok_and(|known| known.is_file()) {
             let message = format!("`{file}` is no file that the run can read");
@@ -36,30 +94,9 @@ pub(crate) fn finder(workload: &Workload) -> Finder {
         }
         let source = Source::read(std::path::Path::new(file));
         let source = source.map_err(|unreadable| of_failure(&Failure::unreadable(&unreadable)))?;
-        if source.text.len() > TEXT_MAX {
-            let message = format!("`{file}` has more than {} KiB", TEXT_MAX >> 10);
-            return Err(fault(Code::OutOfRange, message, "write the task into a file of its own"));
-        }
-        let other = load(&source, machine).map_err(|failure| of_failure(&failure))?;
+        let other = load(&source, run.machine).map_err(|failure| of_failure(&failure))?;
         let id = find(&other, name)?;
-        can_be_added(&other, id)?;
-        let locks = other.system.tasks[id.index()]
-            .program
-            .steps
-            .iter()
-            .any(|step| matches!(step, takt_core::model::Step::Lock(_)));
-        if locks && other.resources != resources {
-            let message = format!("task `{name}` locks resources, and those of `{file}` are not those of the run");
-            return Err(fault(Code::NotSupportedHere, message, "name the same `resources`, in the same order"));
-        }
-        let process = process(&other, id, false).map_err(|failure| of_failure(&failure))?;
-        if process.settings.cwd.is_none() && other.settings.directory != directory {
-            // Its own directory would be that of the run.
-            let mut process = process;
-            process.settings.cwd.clone_from(&other.settings.directory);
-            return Ok(new_task(&other, id, process, source));
-        }
-        Ok(new_task(&other, id, process, source))
+        run.task(&other, id)
     })
 }
 

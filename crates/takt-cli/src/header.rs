@@ -60,6 +60,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         frequency_domains: Vec::new(),
         zones: Vec::new(),
+        meters: Vec::new(),
         partitions: Vec::new(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         tables: (0..).zip(system.tables.iter().cloned()).collect(),

@@ -158,7 +158,7 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
 ///
 /// # Panics
 /// When a request that was read is another one after it was written.
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub fn fuzz_control(line: &[u8]) {
     if let Ok(request) = control::wire::parse(line) {
         let again = control::wire::parse(request.line().trim_end().as_bytes());
@@ -171,7 +171,7 @@ pub fn fuzz_control(line: &[u8]) {
 ///
 /// # Panics
 /// When the workload cannot be read.
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub fn fuzz_replay(workload: &str, record: &[u8]) {
     use commands::steps::Reader;
     let source = takt_workload::Source { name: "fuzz.yaml".into(), text: workload.into() };
@@ -180,9 +180,47 @@ pub fn fuzz_replay(workload: &str, record: &[u8]) {
     for what_if in [false, true] {
         let input = Box::new(std::io::Cursor::new(record.to_vec()));
         let Ok(reader) = Reader::of(std::path::Path::new("fuzz.steps"), input) else { continue };
-        let Ok(replay) = reader.read(&workload, what_if) else { continue };
-        let mut engine = input::engine(workload.system.clone()).expect("the reader has built its policy");
+        let Ok(replay) = reader.read(&workload, what_if, false) else { continue };
+        let (mut system, n) = (workload.system.clone(), workload.tasks.len() as u32);
+        takt_exec::reserve(&mut system, &mut Vec::new(), replay.added.len());
+        let mut engine = input::engine(system).expect("the reader has built its policy");
+        for (added, number) in replay.added.iter().zip(n..) {
+            engine.describe(takt_core::model::TaskId(number), added.task.clone()).expect("a free number");
+        }
         engine.add_alternatives(replay.policies.iter().copied());
-        takt_sim::replay(&mut engine, &replay.steps, &mut ());
+        let is_known = |table: &takt_core::model::WindowTable| engine.add_table(table.clone()).is_ok();
+        if replay.tables.iter().all(is_known) {
+            takt_sim::replay(&mut engine, &replay.steps, &mut ());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The functions of the fuzz targets, with lines that a fuzzer has to find first.
+    #[test]
+    fn the_fuzz_targets_are_up_to_date() {
+        for line in [
+            &br#"{"takt_control": 1, "command": "set", "task": "a", "terms": [["period", "40ms"], ["period", ""]]}"#[..],
+            br#"{"takt_control": 1, "command": "remove", "task": "\u0000", "end_grace_ms": 18446744073709551615}"#,
+            br#"{"takt_control": 1, "command": "watch", "interval_ms": -1}"#,
+            br#"{"takt_control": 1e400, "command": "status"}"#,
+            br#"{"takt_control": 1, "done": {"result": "changed", "at_ns": 9223372036854775807, "from_ns": null}}"#,
+            b"\xff\xfe[",
+        ] {
+            super::fuzz_control(line);
+        }
+        let workload = include_str!("../tests/records/edf.yaml");
+        let record = include_str!("../tests/records/edf.steps");
+        super::fuzz_replay(workload, record.as_bytes());
+        // A task that the record adds, before it enters and after.
+        let text = r#"policy: edf\ntasks:\n- {name: new, cmd: x, period: 5ms, runtime: 1ms}\n"#;
+        let task = format!(r#"{{"task":{{"name":"new","domain":null,"file":"n.yaml","text":"{text}"}}}}"#);
+        let n = workload.matches("name:").count();
+        for inputs in [format!(r#"["enter",{n}]"#), format!(r#"["add",{n},null],["enter",{n}]"#)] {
+            let lines: Vec<&str> = record.lines().filter(|line| !line.contains("\"end\"")).collect();
+            let more = format!("{}\n{task}\n[9000000000,[{inputs}]]\n", lines.join("\n"));
+            super::fuzz_replay(workload, more.as_bytes());
+        }
     }
 }

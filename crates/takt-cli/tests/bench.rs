@@ -109,16 +109,21 @@ mod real {
     #[test]
     fn overhead_compares_both_forms() {
         on_cpus(|| {
-            let Some(json) = bench(&["overhead"]) else { return };
+            let Some(json) = bench(&["overhead", "--power"]) else { return };
             let cases = json["results"]["cases"].as_array().unwrap();
             for form in ["full", "nine tenths"] {
                 assert!(cases.iter().any(|c| c["form"] == form), "{form}");
             }
             for case in cases {
                 assert!(case["alone_ns"][0].as_i64().unwrap() > 0);
-                for who in ["bare_per_window_ns", "takt_per_window_ns"] {
+                for who in ["bare_per_window_ns", "takt_per_window_ns", "power_per_window_ns"] {
                     assert!(case[who]["elapsed"].is_i64() && case[who]["cpu_time"].is_i64(), "{case}");
                 }
+                // A frequency for each window, over at least the granted time of the work.
+                let power = &case["power_per_window_ns"];
+                let windows = 100_000_000 / case["window_ns"].as_u64().unwrap();
+                let [requested, written] = ["requested", "written"].map(|key| power[key].as_u64().unwrap());
+                assert!(requested >= windows / 2 && written > 0 && written <= requested, "{case}");
             }
         });
     }

@@ -167,7 +167,8 @@ pub enum Input {
     },
     /// A task whose number is free ([`System::removed`](crate::model::System::removed)) is added as
     /// [`System::tasks`](crate::model::System::tasks) describes it there. It has left until [`Input::Enter`]. This allocates, and all policies of the
-    /// system restart their internal state. A task that the system, or its policy, cannot take changes nothing.
+    /// system restart their internal state. Inputs of this kind that follow each other in a step are one change. Tasks that the system, or its policy,
+    /// cannot take change nothing.
     #[cfg(feature = "additions")]
     Add {
         /// The task.

@@ -10,5 +10,8 @@ mod system;
 
 pub use bytes::{Buffer, Output, Reader, VERSION, hash};
 pub use events::{get_input, get_record, put_input, put_record};
-pub use stream::{Damage, Figure, FigureKind, LONGEST, Message, check, next_message, put_body, put_message};
+pub use stream::{
+    Damage, Figure, FigureKind, LONGEST, Message, check, next_message, put_body, put_input_message, put_message,
+    put_record_message,
+};
 pub use system::{NotEncoded, get_system, put_system};

@@ -12,11 +12,12 @@ use takt_core::record::Sink;
 use takt_core::time::{Span, Time};
 use takt_linux::rt::Class;
 
-/// A policy or a window table that has been built, and the input that stands for it in the record of the run.
+/// A policy or a window table that has been built, and the inputs that stand for it in the record of the run.
 pub(crate) struct Install {
     /// The prepared part that takes over, and after that the replaced one.
     pub(crate) prepared: Option<New>,
-    pub(crate) input: Input,
+    /// One, or one for each task that comes with the policy.
+    pub(crate) inputs: Vec<Input>,
 }
 
 /// A prepared part of the schedule.
@@ -41,8 +42,8 @@ pub(crate) struct Change {
     /// How often terms of tasks had changed in the engine when it was prepared ([`Engine::changes_of_terms`]). A policy that was prepared for other
     /// terms is not installed: the replay of the run would build it for the present ones.
     pub(crate) terms: u32,
-    /// The task that it adds.
-    pub(crate) newcomer: Option<Newcomer>,
+    /// The tasks that it adds.
+    pub(crate) newcomers: Vec<Newcomer>,
     /// The instant of the step that has taken it; `None` when it came too late.
     pub(crate) made: Option<Time>,
 }
@@ -81,15 +82,15 @@ impl fmt::Debug for Change {
 
 impl Change {
     pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u32) -> Change {
-        Change { inputs, install, loaded, terms, newcomer: None, made: None }
+        Change { inputs, install, loaded, terms, newcomers: Vec::new(), made: None }
     }
 
-    /// Installs the policy or the window table, and gives the input that stands for it.
+    /// Installs the policy or the window table, and gives the inputs that stand for it.
     ///
     /// # Errors
     /// The prepared part is for another system.
-    pub(crate) fn install(&mut self, at: Time, engine: &mut Engine, sink: &mut impl Sink) -> Result<Option<Input>, ()> {
-        let Some(install) = &mut self.install else { return Ok(None) };
+    pub(crate) fn install(&mut self, at: Time, engine: &mut Engine, sink: &mut impl Sink) -> Result<&[Input], ()> {
+        let Some(install) = &mut self.install else { return Ok(&[]) };
         // There is room for as many as the run may learn of.
         engine.add_alternatives(self.loaded.iter().copied());
         let (prepared, done) = match install.prepared.take() {
@@ -104,18 +105,19 @@ impl Change {
             None => (None, false),
         };
         install.prepared = prepared;
-        if done { Ok(Some(install.input)) } else { Err(()) }
+        if done { Ok(&install.inputs) } else { Err(()) }
     }
 
     /// Whether a policy takes over.
     pub(crate) fn has_policy(&self) -> bool {
         let is_built = |input: &Input| matches!(input, Input::Switch { .. } | Input::Add { .. });
-        self.install.as_ref().is_some_and(|install| is_built(&install.input))
+        self.install.as_ref().is_some_and(|install| install.inputs.iter().any(is_built))
     }
 
     /// Whether a window table takes over.
     pub(crate) fn has_table(&self) -> bool {
-        self.install.as_ref().is_some_and(|install| matches!(install.input, Input::Table { .. }))
+        let is_table = |input: &Input| matches!(input, Input::Table { .. });
+        self.install.as_ref().is_some_and(|install| install.inputs.iter().any(is_table))
     }
 
     /// The shortest window of a window table that is to take over.

@@ -80,8 +80,8 @@ pub enum Command {
     },
     /// An event for a task whose jobs are released by events.
     Trigger(String),
-    /// The terms, the policies and the window table of another version of the workload: all changes in one step, or none. A window table takes
-    /// over at the end of the major frame.
+    /// The tasks, their terms, the policies and the window table of another version of the workload: all changes in one step, or none. A window table
+    /// takes over at the end of the major frame. Tasks that it does not describe leave, new ones are added, and tasks that have left return.
     Reload(Box<Target>),
     /// Ends the run: its processes are asked to end, and killed after a time.
     Stop {
@@ -101,6 +101,12 @@ pub struct Target {
     pub domains: Vec<String>,
     /// The differences that cannot change in place, as far as the reader of the file knows them.
     pub fixed: Vec<String>,
+    /// Tasks that can be added, should the run not have them.
+    pub new: Vec<NewTask>,
+    /// The names of tasks that cannot be added, each with the reason.
+    pub excluded: Vec<(String, String)>,
+    /// By window: the frequencies in kHz that slices ask for, by frequency domain; empty unless the power policy goes by them.
+    pub frequencies: Vec<Vec<(u16, u32)>>,
 }
 
 /// The result of a command.
@@ -145,8 +151,13 @@ pub enum Refusal {
     },
     /// The policy does not admit it.
     NotAdmitted(String),
-    /// Its process could not be started, or has failed before it was ready.
-    NotStarted(String),
+    /// The process of this task could not be started, or has failed before it was ready.
+    NotStarted {
+        /// The task.
+        task: String,
+        /// The reason.
+        reason: String,
+    },
     /// Too many commands wait, or a change came between. It may be tried again.
     Busy(&'static str),
     /// The run has ended, or its figures have been lost.
@@ -194,12 +205,30 @@ impl Handle {
     }
 }
 
-/// A task that is being added.
-enum Joining {
-    /// Its process is started. The command waits for that.
-    Starts(Box<Order>),
-    /// Its process is ready, with this process id. The command waits, or its change is on its way.
-    Ready(Option<i32>),
+/// Tasks that one command adds.
+struct Joining {
+    /// In the order of their numbers, which follow those of all tasks.
+    tasks: Vec<NewTask>,
+    /// The process ids of those that are ready.
+    ready: Vec<Option<Option<i32>>>,
+    /// The command, as long as some process is not ready. Then it waits for its turn, or its change is on its way.
+    order: Option<Order>,
+}
+
+/// A command that waits for its turn, or whose change is on its way.
+struct Pending {
+    order: Order,
+    /// The tasks that it adds have processes that are ready.
+    joins: bool,
+}
+
+/// The result of the preparation of a command.
+enum Asked {
+    /// Everything is as wanted already.
+    Nothing,
+    Change(Change),
+    /// First the processes of these tasks are to be started.
+    Start(Vec<NewTask>),
 }
 
 /// The supervisor's side of the control of a run.
@@ -215,8 +244,10 @@ pub struct Control {
     class: Class,
     /// How many tasks there may be: those of the workload, and the ones that commands add.
     room: usize,
-    /// The task that a command adds.
+    /// The tasks that a command adds.
     joining: Option<Joining>,
+    /// The tasks that commands have added, in the order of their numbers.
+    added: Vec<NewTask>,
     /// First processes that the supervisor starts, and first processes that are not needed.
     starts: Vec<(TaskId, Process)>,
     dismissed: Vec<TaskId>,
@@ -231,9 +262,9 @@ pub struct Control {
     orders: Receiver<Order>,
     wake: Arc<OwnedFd>,
     /// Changes that wait for the one before.
-    waiting: VecDeque<Order>,
+    waiting: VecDeque<Pending>,
     /// The command whose change is on its way to the engine.
-    outstanding: Option<Order>,
+    outstanding: Option<Pending>,
     /// How often a policy for it came too late.
     attempts: u32,
     /// The answer to the command whose window table waits for the end of the major frame, and the instant of its step.
@@ -273,6 +304,7 @@ impl Control {
             class: Class::Other,
             room: 0,
             joining: None,
+            added: Vec::new(),
             starts: Vec::new(),
             dismissed: Vec::new(),
             endable: Vec::new(),
@@ -312,33 +344,44 @@ impl Control {
     }
 
     /// The first process of a task that is to be added is ready, or there is none.
-    pub(crate) fn entered(&mut self, result: Result<Option<i32>, String>) {
-        let Some(Joining::Starts(order)) = self.joining.take_if(|joining| matches!(joining, Joining::Starts(_))) else {
-            return;
-        };
+    pub(crate) fn entered(&mut self, task: TaskId, result: Result<Option<i32>, String>) {
+        let first = self.tasks.len();
+        let Some(joining) = self.joining.as_mut().filter(|joining| joining.order.is_some()) else { return };
+        let index = task.index().wrapping_sub(first);
+        let Some(ready) = joining.ready.get_mut(index) else { return };
         match result {
             Ok(pid) => {
-                self.joining = Some(Joining::Ready(pid));
-                self.waiting.push_front(*order);
+                *ready = Some(pid);
+                if joining.ready.iter().all(Option::is_some)
+                    && let Some(order) = joining.order.take()
+                {
+                    self.waiting.push_front(Pending { order, joins: true });
+                }
             }
-            Err(reason) => (order.answer)(Err(Refusal::NotStarted(reason))),
+            Err(reason) => {
+                let others = (0..joining.tasks.len()).filter(|other| *other != index);
+                self.dismissed.extend(others.map(|other| TaskId((first + other) as u32)));
+                let name = joining.tasks[index].process.name.clone();
+                if let Some(order) = self.joining.take().and_then(|joining| joining.order) {
+                    (order.answer)(Err(Refusal::NotStarted { task: name, reason }));
+                }
+            }
         }
     }
 
-    /// The task that these inputs add, and its process.
-    pub(crate) fn adds(&self, inputs: &[Input]) -> Option<(&NewTask, Option<i32>)> {
-        inputs.iter().find(|input| matches!(input, Input::Add { .. }))?;
-        match (&self.outstanding, &self.joining) {
-            (Some(Order { command: Command::New(new), .. }), Some(Joining::Ready(pid))) => Some((new, *pid)),
-            _ => None,
-        }
+    /// The tasks that these inputs add, and their processes.
+    pub(crate) fn adds(&self, inputs: &[Input]) -> impl Iterator<Item = (&NewTask, Option<i32>)> {
+        let adds = inputs.iter().any(|input| matches!(input, Input::Add { .. }));
+        let joins = self.outstanding.as_ref().is_some_and(|pending| pending.joins);
+        let joining = self.joining.iter().filter(move |_| adds && joins);
+        joining.flat_map(|joining| joining.tasks.iter().zip(joining.ready.iter().map(|pid| pid.flatten())))
     }
 
-    /// A task was not added: its process is not needed.
-    fn dismiss(&mut self, command: &Command) {
-        if let (Command::New(_), Some(Joining::Ready(_))) = (command, &self.joining) {
-            self.joining = None;
-            self.dismissed.push(TaskId(self.tasks.len() as u32));
+    /// Tasks were not added: their processes are not needed.
+    fn dismiss(&mut self) {
+        if let Some(joining) = self.joining.take() {
+            let first = self.tasks.len();
+            self.dismissed.extend((first..first + joining.tasks.len()).map(|task| TaskId(task as u32)));
         }
     }
 
@@ -374,23 +417,28 @@ impl Control {
                     (order.answer)(Ok(Done::Stopping));
                 }
                 _ if self.waiting.len() >= WAITING => (order.answer)(Err(Refusal::Busy("too many changes wait"))),
-                _ => self.waiting.push_back(order),
+                _ => self.waiting.push_back(Pending { order, joins: false }),
             }
         }
         while self.outstanding.is_none() {
-            let order = self.waiting.pop_front()?;
-            match self.prepare(&order.command) {
-                Ok(Some(change)) => {
-                    self.outstanding = Some(order);
+            let pending = self.waiting.pop_front()?;
+            match self.prepare(&pending.order.command, pending.joins) {
+                Ok(Asked::Change(change)) => {
+                    self.outstanding = Some(pending);
                     return Some(Box::new(change));
                 }
-                Ok(None) if matches!(order.command, Command::New(_)) => {
-                    self.joining = Some(Joining::Starts(Box::new(order)))
+                Ok(Asked::Start(tasks)) => {
+                    let numbers = (self.tasks.len() as u32..).map(TaskId);
+                    self.starts.extend(numbers.zip(&tasks).map(|(task, new)| (task, new.process.clone())));
+                    let ready = vec![None; tasks.len()];
+                    self.joining = Some(Joining { tasks, ready, order: Some(pending.order) });
                 }
-                Ok(None) => (order.answer)(Ok(Done::Unchanged)),
+                Ok(Asked::Nothing) => (pending.order.answer)(Ok(Done::Unchanged)),
                 Err(refusal) => {
-                    self.dismiss(&order.command);
-                    (order.answer)(Err(refusal));
+                    if pending.joins {
+                        self.dismiss();
+                    }
+                    (pending.order.answer)(Err(refusal));
                 }
             }
         }
@@ -413,24 +461,26 @@ impl Control {
 
     /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
     pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
-        let order = self.outstanding.take()?;
+        let pending = self.outstanding.take()?;
         let Some(at) = change.made else {
             self.attempts += 1;
             if change.has_policy() && self.attempts < ATTEMPTS {
-                self.waiting.push_front(order);
+                self.waiting.push_front(pending);
                 return None;
             }
             self.attempts = 0;
-            self.dismiss(&order.command);
-            (order.answer)(Err(Refusal::Busy("another change came between, or a job of the task is open")));
+            if pending.joins {
+                self.dismiss();
+            }
+            (pending.order.answer)(Err(Refusal::Busy("another change came between, or a job of the task is open")));
             return None;
         };
         self.attempts = 0;
-        let Order { issuer, text, answer, command } = order;
-        if let Command::New(new) = command {
-            self.joining = None;
+        let Pending { order: Order { issuer, text, answer, .. }, joins } = pending;
+        for new in self.joining.take_if(|_| joins).into_iter().flat_map(|joining| joining.tasks) {
             self.tasks.push((new.process.name.clone(), false));
             self.endable.push(!new.process.per_job);
+            self.added.push(new);
         }
         if change.has_table() {
             self.awaited = Some((at, answer));
@@ -446,11 +496,9 @@ impl Control {
         if let Some((at, answer)) = self.awaited.take() {
             answer(Ok(Done::Table { at, from: None }));
         }
-        let joining = match self.joining.take() {
-            Some(Joining::Starts(order)) => Some(*order),
-            _ => None,
-        };
-        let left = self.outstanding.take().into_iter().chain(joining).chain(self.waiting.drain(..)).collect::<Vec<_>>();
+        let joining = self.joining.take().and_then(|joining| joining.order);
+        let pending = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).map(|pending| pending.order);
+        let left: Vec<Order> = joining.into_iter().chain(pending).collect();
         for order in left.into_iter().chain(self.orders.try_iter()) {
             (order.answer)(Err(Refusal::Over("the run has ended")));
         }
@@ -482,13 +530,21 @@ impl Control {
 
     /// The text of the engine, which knows tasks by number, with their names.
     fn named(&self, text: &str) -> String {
+        self.named_with(text, &[])
+    }
+
+    /// As [`Control::named`], with the tasks that are to be added.
+    fn named_with(&self, text: &str, new: &[NewTask]) -> String {
+        let name = |index: usize| match self.tasks.get(index) {
+            Some((name, _)) => Some(name),
+            None => new.get(index - self.tasks.len()).map(|new| &new.process.name),
+        };
         let mut parts = text.split("task ");
         let mut named = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-            let known = part[..digits].parse().ok().and_then(|index: usize| self.tasks.get(index));
-            match known {
-                Some((name, _)) => named.push_str(&format!("task `{name}`{}", &part[digits..])),
+            match part[..digits].parse().ok().and_then(name) {
+                Some(name) => named.push_str(&format!("task `{name}`{}", &part[digits..])),
                 None => named.push_str(&format!("task {part}")),
             }
         }
@@ -504,13 +560,13 @@ impl Control {
         })
     }
 
-    /// The change that a command asks for; `None` when everything is as wanted already.
-    fn prepare(&mut self, command: &Command) -> Result<Option<Change>, Refusal> {
+    /// The change that a command asks for. With `joins` the processes of its tasks are ready.
+    fn prepare(&mut self, command: &Command, joins: bool) -> Result<Asked, Refusal> {
         if self.is_incomplete {
             return Err(Refusal::Over("records of the run were lost, so that changes cannot be admitted any more"));
         }
         let (inputs, install) = match command {
-            Command::Status | Command::Stop { .. } => return Ok(None),
+            Command::Status | Command::Stop { .. } => return Ok(Asked::Nothing),
             Command::Set { task, terms } => {
                 let task = self.task(task)?;
                 let inputs = self.set(task, terms)?;
@@ -522,7 +578,7 @@ impl Control {
                 (Vec::new(), self.switch(domain, *to, fallback.as_deref().copied())?)
             }
             Command::Add(name) => (self.enter(name)?, None),
-            Command::New(new) => return self.join(new),
+            Command::New(new) => return self.new_task(new, joins),
             Command::Remove { task: name, end } => {
                 let task = self.task(name)?;
                 let is_gone = self.mirror.engine.is_gone(task);
@@ -549,13 +605,17 @@ impl Control {
                 }
                 (vec![Input::Release { task }], None)
             }
-            Command::Reload(target) => self.reload(target)?,
+            Command::Reload(target) => return self.reload(target, joins),
         };
+        Ok(self.change(inputs, install))
+    }
+
+    fn change(&self, inputs: Vec<Input>, install: Option<Install>) -> Asked {
         if inputs.is_empty() && install.is_none() {
-            return Ok(None);
+            return Asked::Nothing;
         }
         let loaded = if install.is_some() { self.loaded().to_vec() } else { Vec::new() };
-        Ok(Some(Change::new(inputs, install, loaded, self.mirror.engine.changes_of_terms())))
+        Asked::Change(Change::new(inputs, install, loaded, self.mirror.engine.changes_of_terms()))
     }
 
     /// A task that Takt schedules itself.
@@ -583,68 +643,94 @@ impl Control {
         Ok(vec![Input::Enter { task }])
     }
 
-    /// The change that adds a task. `None` as long as its process is not ready; then it is to be started.
-    fn join(&mut self, new: &NewTask) -> Result<Option<Change>, Refusal> {
-        let task = TaskId(self.tasks.len() as u32);
+    /// Adds a task.
+    fn new_task(&mut self, new: &NewTask, joins: bool) -> Result<Asked, Refusal> {
         let name = &new.process.name;
         if self.tasks.iter().any(|(known, _)| known == name) {
             let hint = "without a file, `add` lets a task return that has left; a new task needs another name";
             return Err(impossible(format!("the run has a task `{name}`"), hint));
         }
-        let is_ready = match &self.joining {
-            Some(Joining::Starts(_)) => return Err(Refusal::Busy("another task is being added")),
-            Some(Joining::Ready(_)) => true,
-            None => false,
-        };
+        if self.joining.is_some() && !joins {
+            return Err(Refusal::Busy("another task is being added"));
+        }
         if !self.mirror.engine.system().windows.is_empty() {
             let reason = "a process of a window table comes with its table".to_owned();
             return Err(impossible(reason, "end the run and start it with the new file"));
         }
-        if self.tasks.len() >= self.room {
-            let reason = format!("the run has {} tasks, and no place for another one", self.tasks.len());
+        let base = self.agreed_system();
+        self.join(std::slice::from_ref(new), base, Vec::new(), joins)
+    }
+
+    /// Adds tasks that the run does not have, which follow only earlier ones of the list, and makes other changes in the same step. `base` is the
+    /// system with these other changes.
+    fn join(
+        &mut self,
+        tasks: &[NewTask],
+        mut base: System,
+        mut inputs: Vec<Input>,
+        joins: bool,
+    ) -> Result<Asked, Refusal> {
+        let first = self.tasks.len();
+        if first + tasks.len() > self.room {
+            let places = self.room.saturating_sub(first);
+            let reason = match tasks.len() {
+                1 => format!("the run has {first} tasks, and no place for another one"),
+                new => format!("the run has {first} tasks, and {places} places for the {new} new ones"),
+            };
             return Err(impossible(reason, "start the run with a higher `--spare-tasks`"));
         }
-        let domain = self.domain(new.domain.as_deref())?;
-        let mut described = new.task.clone();
-        if let Arrival::Event { after, .. } = &mut described.arrival {
-            *after = new.after.as_deref().map(|name| self.task(name)).transpose()?;
+        let mut domains = Vec::new();
+        for (index, new) in tasks.iter().enumerate() {
+            let (task, name) = (TaskId((first + index) as u32), &new.process.name);
+            let domain = self.domain(new.domain.as_deref())?;
+            let mut described = new.task.clone();
+            if let Arrival::Event { after, .. } = &mut described.arrival {
+                let number = |name: &str| {
+                    let earlier = tasks[..index].iter().position(|other| other.process.name == name);
+                    earlier.map_or_else(|| self.task(name), |at| Ok(TaskId((first + at) as u32)))
+                };
+                *after = new.after.as_deref().map(number).transpose()?;
+            }
+            self.mirror.comes(task);
+            base = self.admit_new(base, task, domain, &described, name)?;
+            let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(invalid.to_string());
+            self.mirror.engine.describe(task, described).map_err(refused)?;
+            domains.push((task, domain));
         }
-        self.mirror.comes(task);
-        let terms = described.terms();
-        self.admit_new(task, domain, &described, &terms, name)?;
-        let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(invalid.to_string());
-        self.mirror.engine.describe(task, described).map_err(refused)?;
-        if !is_ready {
-            self.starts.push((task, new.process.clone()));
-            return Ok(None);
+        if !joins {
+            return Ok(Asked::Start(tasks.to_vec()));
         }
         let engine = &self.mirror.engine;
-        let prepared = engine.prepare_described(task, domain).map_err(refused)?;
+        let refused =
+            |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(self.named_with(&invalid.to_string(), tasks));
+        let prepared = engine.prepare_described(domains.iter().copied()).map_err(refused)?;
         if prepared.timers() > engine.room().timers {
             let reason = format!("the policy needs {} timers with this task, and there is no room", prepared.timers());
             return Err(impossible(reason, "end the run and start it with the new file"));
         }
-        let install = Install { prepared: Some(New::Policy(prepared)), input: Input::Add { task, domain } };
-        let mut change =
-            Change::new(vec![Input::Enter { task }], Some(install), self.loaded().to_vec(), engine.changes_of_terms());
-        change.newcomer = Some(Newcomer::new(task, &new.process, self.class));
-        Ok(Some(change))
+        inputs.extend(domains.iter().map(|(task, _)| Input::Enter { task: *task }));
+        let adds = domains.iter().map(|(task, domain)| Input::Add { task: *task, domain: *domain }).collect();
+        let install = Install { prepared: Some(New::Policy(prepared)), inputs: adds };
+        let mut change = Change::new(inputs, Some(install), self.loaded().to_vec(), engine.changes_of_terms());
+        let newcomers = domains.iter().zip(tasks);
+        change.newcomers = newcomers.map(|((task, _), new)| Newcomer::new(*task, &new.process, self.class)).collect();
+        Ok(Asked::Change(change))
     }
 
-    /// Whether the policy admits a new task beside the present terms of the others. An engine of its own has it from the start.
+    /// Whether the policy of `system` admits a new task beside the others. An engine of its own has it from the start. Returns the system with it.
     fn admit_new(
         &self,
+        mut system: System,
         task: TaskId,
         domain: Option<u16>,
         described: &Task,
-        terms: &Terms,
         name: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<System, Refusal> {
+        let terms = &described.terms();
         let refused = |invalid: takt_core::model::Invalid| {
             let text = invalid.to_string().replace(&format!("task {}", task.0), &format!("task `{name}`"));
             Refusal::NotAdmitted(self.named(&text))
         };
-        let mut system = self.agreed_system();
         system.tasks[task.index()] = described.clone();
         system.removed.retain(|free| *free != task);
         if let Some(domain) = domain.and_then(|domain| system.domains.get_mut(usize::from(domain))) {
@@ -676,7 +762,7 @@ impl Control {
             admitted = !grows || of_system(smaller)?.admits(task, terms);
         }
         if admitted {
-            return Ok(());
+            return Ok(system);
         }
         Err(self.not_admitted(whole.system(), task, name, terms))
     }
@@ -710,14 +796,20 @@ impl Control {
         ))
     }
 
-    /// Other terms for a task.
+    /// Other terms for a task that has not left.
     fn set(&mut self, task: TaskId, new: &NewTerms) -> Result<Vec<Input>, Refusal> {
         self.own(task)?;
-        let engine = &self.mirror.engine;
-        let (name, described) = (&self.tasks[task.index()].0, &engine.system().tasks[task.index()]);
-        if engine.is_gone(task) {
+        if self.mirror.engine.is_gone(task) {
+            let name = &self.tasks[task.index()].0;
             return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
         }
+        self.terms(task, new)
+    }
+
+    /// Other terms for a task.
+    fn terms(&self, task: TaskId, new: &NewTerms) -> Result<Vec<Input>, Refusal> {
+        let engine = &self.mirror.engine;
+        let (name, described) = (&self.tasks[task.index()].0, &engine.system().tasks[task.index()]);
         for span in [new.period, new.deadline, new.runtime].into_iter().flatten() {
             if span <= Span::ZERO {
                 return Err(impossible("a duration must be above zero".to_owned(), "write one such as `10ms`"));
@@ -877,24 +969,79 @@ impl Control {
         self.mirror.engine.add_alternatives(new);
         let mut alternatives = self.mirror.engine.system().alternatives.iter();
         let index = alternatives.position(|spec| *spec == to).expect("it is one of them by now");
-        Ok(Some(Install { prepared: Some(New::Policy(prepared)), input: Input::Switch { domain, to: index as u16 } }))
+        let inputs = vec![Input::Switch { domain, to: index as u16 }];
+        Ok(Some(Install { prepared: Some(New::Policy(prepared)), inputs }))
     }
 
-    /// The inputs that lead from the present system to another one, if it can be reached in place.
-    fn reload(&mut self, target: &Target) -> Result<(Vec<Input>, Option<Install>), Refusal> {
+    /// The tasks of another version of the workload that the run does not have, each behind the task that it follows. Those that cannot be
+    /// added are named in `fixed`.
+    fn newcomers(&self, target: &Target, fixed: &mut Vec<String>) -> Vec<NewTask> {
+        let has = |name: &String| self.tasks.iter().any(|(own, _)| own == name);
+        let has_windows = !self.mirror.engine.system().windows.is_empty() || !target.system.windows.is_empty();
+        let mut new: Vec<&NewTask> = Vec::new();
+        for name in target.tasks.iter().filter(|name| !has(name)) {
+            let excluded = target.excluded.iter().find(|(other, _)| other == name);
+            match target.new.iter().find(|new| new.process.name == *name) {
+                _ if has_windows => fixed.push(format!("task `{name}` is new, and the run has a window table")),
+                Some(task) => new.push(task),
+                None => fixed.push(match excluded {
+                    Some((_, why)) => format!("{why} (task `{name}` is new)"),
+                    None => format!("task `{name}` is new"),
+                }),
+            }
+        }
+        let mut sorted: Vec<NewTask> = Vec::new();
+        while let Some(at) = new.iter().position(|task| {
+            // One that follows a task which does not exist is refused later.
+            !task.after.as_ref().is_some_and(|after| new.iter().any(|other| other.process.name == *after))
+        }) {
+            sorted.push(new.remove(at).clone());
+        }
+        sorted
+    }
+
+    /// The change that leads from the present system to another one, if that can be reached in place.
+    fn reload(&mut self, target: &Target, joins: bool) -> Result<Asked, Refusal> {
         let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
+        let newcomers = self.newcomers(target, &mut fixed);
         let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();
-        let added = target.tasks.iter().filter(|name| !own.contains(name));
-        fixed.extend(added.map(|name| format!("task `{name}` is new (`add {name} --from FILE` adds it)")));
         let system = self.mirror.engine.system();
-        let mut wanted = Vec::new();
+        let has_windows = !system.windows.is_empty();
+        // By task of the other version: its number here.
+        let number = |task: TaskId| {
+            let name = &target.tasks[task.index()];
+            let new = || newcomers.iter().position(|new| new.process.name == *name).map(|at| own.len() + at);
+            own.iter().position(|own| *own == name).or_else(new).map(|index| TaskId(index as u32))
+        };
+        let domain_of = |system: &System, task: usize| {
+            system.domains.iter().position(|domain| domain.tasks.contains(&TaskId(task as u32)))
+        };
+        let (mut wanted, mut leaving) = (Vec::new(), Vec::new());
         for (index, name) in own.iter().enumerate() {
+            let task = TaskId(index as u32);
+            let (is_gone, of_kernel) = (self.mirror.engine.is_gone(task), self.tasks[index].1);
             let Some(at) = target.tasks.iter().position(|other| other == *name) else {
-                fixed.push(format!("task `{name}` is missing"));
+                match (has_windows, of_kernel) {
+                    (true, _) => fixed.push(format!("task `{name}` is missing, and the run has a window table")),
+                    (_, true) => fixed.push(format!("task `{name}` is missing, and the kernel schedules it")),
+                    _ if is_gone => {}
+                    _ => leaving.push(task),
+                }
                 continue;
             };
-            let (old, new) = (&system.tasks[index], &target.system.tasks[at]);
-            fixed.extend(differences(old, new).map(|what| format!("`{what}` of task `{name}`")));
+            let (old, mut new) = (&system.tasks[index], target.system.tasks[at].clone());
+            if let Arrival::Event { after, .. } = &mut new.arrival {
+                *after = after.and_then(number);
+            }
+            fixed.extend(differences(old, &new).map(|what| format!("`{what}` of task `{name}`")));
+            let added = index.checked_sub(own.len() - self.added.len()).map(|index| &self.added[index].process);
+            let described = target.new.iter().find(|new| new.process.name == **name).map(|new| &new.process);
+            if added.zip(described).is_some_and(|(added, described)| added != described) {
+                fixed.push(format!("the process of task `{name}`"));
+            }
+            if domain_of(system, index) != domain_of(&target.system, at) {
+                fixed.push(format!("the domain of task `{name}`"));
+            }
             let utility = matches!(old.arrival, Arrival::Event { .. }).then(|| new.height());
             let terms = NewTerms {
                 period: new.arrival.period().filter(|_| !matches!(new.arrival, Arrival::Event { .. })),
@@ -904,7 +1051,11 @@ impl Control {
                 importance: Some(new.importance),
                 utility: utility.filter(|utility| *utility != old.height()),
             };
-            wanted.push((TaskId(index as u32), terms));
+            // A program that has ended does not return.
+            if !of_kernel && !(is_gone && (has_windows || self.mirror.has_ended(task))) {
+                inputs.extend(is_gone.then_some(Input::Enter { task }));
+                wanted.push((task, terms));
+            }
         }
         let (old, new) = (system, &target.system);
         let table = self.window_table(target, &mut fixed);
@@ -932,13 +1083,16 @@ impl Control {
                 if before.policy != after.policy {
                     policies.push((Some(index), after.policy));
                 }
-                if (before.cpus, before.tasks.len(), before.band) != (after.cpus, after.tasks.len(), after.band) {
-                    fixed.push("the CPUs, the tasks or the band of a domain".to_owned());
+                if (before.cpus, before.band) != (after.cpus, after.band) {
+                    fixed.push("the CPUs or the band of a domain".to_owned());
                 }
             }
         }
         if policies.len() > 1 {
             fixed.push("the policies of several domains at once".to_owned());
+        }
+        if !policies.is_empty() && !newcomers.is_empty() {
+            fixed.push("the policy together with new tasks (`policy` changes it before)".to_owned());
         }
         if !fixed.is_empty() {
             let reason = format!("this cannot change in place: {}", fixed.join(", "));
@@ -957,23 +1111,33 @@ impl Control {
                 described.arrival,
                 Arrival::Event { .. } | Arrival::Periodic { .. } | Arrival::Sporadic { .. }
             );
-            if self.mirror.engine.is_gone(task) || self.tasks[task.index()].1 {
-                continue;
-            }
             let terms = if movable {
                 terms
             } else {
                 NewTerms { share: terms.share, importance: terms.importance, ..NewTerms::default() }
             };
-            inputs.extend(self.set(task, &terms)?);
+            inputs.extend(self.terms(task, &terms)?);
         }
-        if !inputs.is_empty() || install.is_some() {
-            self.admit_all(&inputs, policies.first().copied())?;
+        if !newcomers.is_empty() && self.joining.is_some() && !joins {
+            return Err(Refusal::Busy("another task is being added"));
+        }
+        if !inputs.is_empty() || !leaving.is_empty() || install.is_some() || !newcomers.is_empty() {
+            let mut system = self.admit_all(&inputs, &leaving, policies.first().copied())?;
+            inputs.splice(0..0, leaving.iter().map(|task| Input::Leave { task: *task }));
+            if !newcomers.is_empty() {
+                let stays = |input: &Input, task| matches!(*input, Input::Enter { task: other } if other == task);
+                let away = (0..self.tasks.len() as u32).map(TaskId).filter(|task| {
+                    let is_gone = self.mirror.engine.is_gone(*task) && !inputs.iter().any(|input| stays(input, *task));
+                    is_gone || leaving.contains(task)
+                });
+                without(&mut system, &away.collect::<Vec<_>>());
+                return self.join(&newcomers, system, inputs, joins);
+            }
         }
         if let Some(table) = table {
             install = Some(self.install_table(table)?);
         }
-        Ok((inputs, install))
+        Ok(self.change(inputs, install))
     }
 
     /// The present system, with the terms that are agreed, and without jobs at its start.
@@ -981,11 +1145,10 @@ impl Control {
         let engine = &self.mirror.engine;
         let mut system = engine.system().clone();
         system.alternatives.clear();
+        // Terms that wait for the end of a job have been admitted.
+        give_agreed(&mut system, engine);
         let there: Vec<bool> = (0..system.tasks.len() as u32).map(|task| !system.is_removed(TaskId(task))).collect();
-        for (index, task) in system.tasks.iter_mut().enumerate().filter(|(index, _)| there[*index]) {
-            // Terms that wait for the end of a job have been admitted.
-            let agreed = engine.agreed(TaskId(index as u32));
-            give_terms(task, agreed.period, agreed.deadline, agreed.runtime);
+        for (_, task) in system.tasks.iter_mut().enumerate().filter(|(index, _)| there[*index]) {
             // Without jobs, no server keeps a claim of its former terms.
             if let Arrival::Periodic { offset, period } | Arrival::Sporadic { offset, period, .. } = &mut task.arrival {
                 *offset += *period;
@@ -994,9 +1157,15 @@ impl Control {
         system
     }
 
-    /// Whether the policy that is to hold admits all of these terms together. An engine of its own takes them, each when its policy admits it beside the
-    /// terms that were taken before, so that the order of the tasks makes no difference.
-    fn admit_all(&self, inputs: &[Input], policy: Option<(Option<u16>, PolicySpec)>) -> Result<(), Refusal> {
+    /// Whether the policy that is to hold admits all of these terms and returning tasks together, when some tasks have left. An engine of its own takes
+    /// them, each when its policy admits it beside those that were taken before, so that the order of the tasks makes no difference. Returns the system
+    /// with these terms.
+    fn admit_all(
+        &self,
+        inputs: &[Input],
+        leaving: &[TaskId],
+        policy: Option<(Option<u16>, PolicySpec)>,
+    ) -> Result<System, Refusal> {
         let engine = &self.mirror.engine;
         let mut system = self.agreed_system();
         match policy {
@@ -1007,23 +1176,40 @@ impl Control {
         let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(self.named(&invalid.to_string()));
         let mut whole = engine.of_system(system).map_err(refused)?;
         whole.step(Time::ZERO, &[], &mut ());
+        let gone = (0..self.tasks.len() as u32).map(TaskId).filter(|task| engine.is_gone(*task));
+        for task in gone.chain(leaving.iter().copied()) {
+            whole.step(Time::ZERO, &[Input::Leave { task }], &mut ());
+        }
+        // A task returns with the terms that it is to have.
+        let wanted = |whole: &Engine, input: &Input| {
+            let task = input.task()?;
+            let now = whole.agreed(task);
+            match input {
+                Input::Enter { .. } => {
+                    let own = inputs.iter().filter(|other| other.task() == Some(task));
+                    Some((task, own.filter_map(|other| terms_of(now, other)).next().unwrap_or(now)))
+                }
+                _ => Some((task, terms_of(now, input)?)),
+            }
+        };
         let mut left = inputs.to_vec();
         loop {
             let before = left.len();
             left.retain(|input| {
-                let asked = input.task().and_then(|task| Some((task, terms_of(whole.agreed(task), input)?)));
-                let admitted = asked.is_none_or(|(task, terms)| whole.admits(task, &terms));
+                let admitted = wanted(&whole, input).is_none_or(|(task, terms)| whole.admits(task, &terms));
                 if admitted {
                     whole.step(Time::ZERO, &[*input], &mut ());
                 }
                 !admitted
             });
-            let Some(first) = left.first() else { return Ok(()) };
+            let Some(first) = left.first() else {
+                let mut system = whole.system().clone();
+                give_agreed(&mut system, &whole);
+                return Ok(system);
+            };
             if left.len() == before
-                && let Some(task) = first.task()
+                && let Some((task, terms)) = wanted(&whole, first)
             {
-                let now = whole.agreed(task);
-                let terms = terms_of(now, first).unwrap_or(now);
                 let name = &self.tasks[task.index()].0;
                 return Err(self.not_admitted(whole.system(), task, name, &terms));
             }
@@ -1086,9 +1272,17 @@ impl Control {
         let differs = |(old, new): (&Task, &(Option<Span>, Span))| {
             old.arrival == Arrival::Activated && (old.budget, old.jitter) != *new
         };
-        let changed =
-            old.windows != windows || old.be_start != new.be_start || old.tasks.iter().zip(&budgets).any(differs);
-        changed.then_some(WindowTable { windows, be_start: new.be_start, budgets })
+        let frequencies = self.mirror.engine.power().map_or(&[][..], |host| host.slice_frequencies());
+        let changed = target.frequencies != frequencies
+            || old.windows != windows
+            || old.be_start != new.be_start
+            || old.tasks.iter().zip(&budgets).any(differs);
+        changed.then_some(WindowTable {
+            windows,
+            be_start: new.be_start,
+            budgets,
+            frequencies: target.frequencies.clone(),
+        })
     }
 
     fn install_table(&mut self, table: WindowTable) -> Result<Install, Refusal> {
@@ -1104,7 +1298,7 @@ impl Control {
         let to = engine.add_table(table).map_err(refused)?;
         self.new_tables.extend(engine.system().tables[known..].iter().cloned());
         let table = engine.prepare_table(to).map_err(refused)?;
-        Ok(Install { prepared: Some(New::Table { table, shortest }), input: Input::Table { to } })
+        Ok(Install { prepared: Some(New::Table { table, shortest }), inputs: vec![Input::Table { to }] })
     }
 }
 
@@ -1170,6 +1364,35 @@ fn terms_of(now: Terms, input: &Input) -> Option<Terms> {
         }
         Input::Terms { deadline, runtime, .. } => Some(Terms { deadline, runtime, ..now }),
         _ => None,
+    }
+}
+
+/// Takes these tasks out of a system, but for those that another task follows.
+fn without(system: &mut System, tasks: &[TaskId]) {
+    for task in tasks {
+        let follows = |(index, other): (usize, &Task)| {
+            let own = TaskId(index as u32);
+            let stays = !system.is_removed(own) && !tasks.contains(&own);
+            stays && matches!(other.arrival, Arrival::Event { after: Some(first), .. } if first == *task)
+        };
+        let is_followed = system.tasks.iter().enumerate().any(follows);
+        if let Err(at) = system.removed.binary_search(task)
+            && !is_followed
+        {
+            system.removed.insert(at, *task);
+            system.domains.iter_mut().for_each(|domain| domain.tasks.retain(|other| other != task));
+        }
+    }
+}
+
+/// Gives the tasks of a system the terms that are agreed in an engine.
+fn give_agreed(system: &mut System, engine: &Engine) {
+    for index in 0..system.tasks.len() {
+        let task = TaskId(index as u32);
+        if !system.is_removed(task) {
+            let agreed = engine.agreed(task);
+            give_terms(&mut system.tasks[index], agreed.period, agreed.deadline, agreed.runtime);
+        }
     }
 }
 

@@ -516,6 +516,11 @@ pub trait Observer {
         let _ = (task, end);
         Ok(())
     }
+    /// A meter of [`takt_linux::power::Settings::meters`] has had this value since this instant. The engine does not learn of it.
+    fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {
+        let _ = (at, meter, value);
+        Ok(())
+    }
     /// Something has happened to the machine or the groups of the run, about which this is a sentence: a CPU has gone offline, the
     /// machine was suspended, another program has moved a process.
     fn noticed(&mut self, what: &str) -> io::Result<()> {

@@ -317,11 +317,45 @@ pub(crate) struct Scheduler<A: Actuator> {
     stop: bool,
     /// A change that the next step takes.
     change: Option<Box<Change>>,
-    /// The input that stands for the policy that has taken over before the inputs of the step.
-    installed: Option<Input>,
+    /// The inputs that stand for the policy that has taken over before the inputs of the step.
+    installed: Vec<Input>,
     /// With messages at the begin of windows.
     ahead: WindowsAhead,
     results: Results,
+    absent: Absent,
+}
+
+/// Tasks whose processes have ended, or are to be replaced, since the last step. A step is not to look at all tasks.
+struct Absent {
+    tasks: Vec<TaskId>,
+    /// By task: its process can be replaced, and the task is not listed.
+    listens: Vec<bool>,
+}
+
+impl Absent {
+    fn new(tasks: usize, replaceable: &[TaskId]) -> Absent {
+        let mut listens = vec![false; tasks];
+        replaceable.iter().for_each(|task| listens[task.index()] = true);
+        Absent { tasks: Vec::with_capacity(replaceable.len()), listens }
+    }
+
+    /// There is room for each task once.
+    fn note(&mut self, task: TaskId) {
+        if std::mem::take(&mut self.listens[task.index()]) {
+            self.tasks.push(task);
+        }
+    }
+
+    /// The order of inputs and requests is that of the tasks.
+    fn sort(&mut self) {
+        self.tasks.sort_unstable();
+    }
+
+    fn clear(&mut self) {
+        for task in self.tasks.drain(..) {
+            self.listens[task.index()] = true;
+        }
+    }
 }
 
 struct Results {
@@ -366,7 +400,9 @@ impl<A: Actuator> Scheduler<A> {
             next_call: Time::ZERO,
             stop: false,
             change: None,
-            installed: None,
+            // All places for further tasks at once.
+            installed: Vec::with_capacity(n + 1),
+            absent: Absent::new(n, &setup.replaceable),
             ahead: WindowsAhead::default(),
             results: Results {
                 lateness: Histogram::wide(),
@@ -655,6 +691,9 @@ impl<A: Actuator> Scheduler<A> {
                     (slot.alone, slot.waits) = (false, Waits::No);
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
+                    if replaced {
+                        self.absent.note(task);
+                    }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
                     if replaced {
@@ -669,6 +708,7 @@ impl<A: Actuator> Scheduler<A> {
                     (slot.alone, slot.waits) = (false, Waits::No);
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
+                    self.absent.note(task);
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(match program {
                         Program::At { job, .. } if regular => Input::Complete { task, job },
@@ -799,8 +839,9 @@ impl<A: Actuator> Scheduler<A> {
         self.step_once(at);
         self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
-        for index in 0..self.setup.replaceable.len() {
-            let task = self.setup.replaceable[index];
+        self.absent.sort();
+        for index in 0..self.absent.tasks.len() {
+            let task = self.absent.tasks[index];
             if let Program::Absent { held: held @ false, .. } = &mut self.setup.slots[task.index()].program {
                 *held = true;
                 self.inputs.push(Input::Hold { task });
@@ -811,8 +852,9 @@ impl<A: Actuator> Scheduler<A> {
             self.step_once(at);
         }
         // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
-        for index in 0..self.setup.replaceable.len() {
-            let task = self.setup.replaceable[index];
+        self.absent.sort();
+        for index in 0..self.absent.tasks.len() {
+            let task = self.absent.tasks[index];
             if let Program::Absent { asked: false, .. } = self.setup.slots[task.index()].program {
                 // The supervisor kills it in any case.
                 let _ = self.setup.actuator.stop(self.setup.slots[task.index()].group);
@@ -824,6 +866,7 @@ impl<A: Actuator> Scheduler<A> {
                 slot.incarnation += 1;
             }
         }
+        self.absent.clear();
     }
 
     /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
@@ -839,21 +882,20 @@ impl<A: Actuator> Scheduler<A> {
         // The process of a task that is to be added has ended, or been dismissed.
         let absent =
             |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
-        let enters = enters || change.newcomer.as_ref().is_some_and(absent);
+        let enters = enters || change.newcomers.iter().any(absent);
         let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
         if kept || enters || change.inputs.len() > room || outdated {
             return Err(());
         }
         let shortest = change.shortest();
-        self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        let installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        self.installed.extend_from_slice(installed);
         if let Some(shortest) = shortest {
             // Both tables hold until the end of the frame.
             self.tolerance = self.tolerance.map(|tolerance| tolerance.min(shortest));
             self.next_tolerance = Some(shortest);
         }
-        if let Some(newcomer) = &change.newcomer {
-            self.take_in(newcomer);
-        }
+        change.newcomers.iter().for_each(|newcomer| self.take_in(newcomer));
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
@@ -923,6 +965,7 @@ impl<A: Actuator> Scheduler<A> {
                     // One that is absent is being replaced already.
                     if !matches!(slot.program, Program::Absent { .. } | Program::Gone) {
                         slot.program = Program::Absent { held: false, asked: false };
+                        self.absent.note(task);
                     }
                 }
                 Command::Stop { task, .. } => self.stop(task),
@@ -1136,9 +1179,10 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Hands the step to the supervisor: its inputs, itself, its records.
     fn report(&mut self, at: Time, step: Item, applied: Time) {
-        if let Some(input) = self.installed.take() {
-            self.tell(Item::Input(input));
+        for index in 0..self.installed.len() {
+            self.tell(Item::Input(self.installed[index]));
         }
+        self.installed.clear();
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
             self.tell(Item::Input(input));

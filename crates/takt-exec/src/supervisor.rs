@@ -239,6 +239,8 @@ struct Supervisor {
     service: Service,
     /// With a power policy.
     power: Option<(Power, Receiver<Sample>)>,
+    /// Values of meters from before the schedule.
+    measured: Vec<(Span, u16, i64)>,
 }
 
 impl Supervisor {
@@ -303,8 +305,9 @@ impl Supervisor {
         let lives = Lives::new(plan.clone(), children, homes);
         let service = Service::new(plan.manager.clone());
         service.status(|| format!("{}: starting {n} processes", plan.name));
+        let measured = Vec::new();
         let mut supervisor =
-            Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service, power };
+            Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals, service, power, measured };
         for task in (0..system.tasks.len() as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
             observer.starting(task.index() + 1, n);
@@ -443,8 +446,12 @@ impl Supervisor {
             self.lives.reap();
             self.lives.serve();
             self.lives.look();
-            self.take_samples();
+            let measured = self.take_samples();
             observer.drain(&mut outbox, &mut returned);
+            for (at, meter, value) in measured {
+                // A value from before the schedule holds at its start.
+                observer.call(|o| o.measured(Time::ZERO + (at - start).max(Span::ZERO), meter, value));
+            }
             let strayed = self.lives.tasks.iter().map(|task| task.strayed).sum();
             for incident in incidents.look(strayed) {
                 if matches!(incident, Incident::Offline(_) | Incident::Online(_)) {
@@ -675,20 +682,31 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Drops the samples from before the schedule.
+    /// Drops the samples of temperatures from before the schedule. Values of meters hold until they change, so the last ones are kept.
     fn forget_samples(&mut self) {
-        if let Some((_, samples)) = &self.power {
-            while samples.try_recv().is_ok() {}
+        let Some((_, samples)) = &self.power else { return };
+        while let Ok(sample) = samples.try_recv() {
+            if let Sample::Measured { meter, value, .. } = sample {
+                self.measured.retain(|(_, other, _)| *other != meter);
+                self.measured.push((Span::ZERO, meter, value));
+            }
         }
     }
 
-    /// Hands the samples of temperatures on.
-    fn take_samples(&mut self) {
-        let Some((_, samples)) = &self.power else { return };
-        while let Ok(Sample { zone, temperature }) = samples.try_recv() {
-            let zone = u16::try_from(zone).unwrap_or(u16::MAX);
-            self.lives.outgoing.push_back(Message::Temperature { zone, millidegrees: temperature });
+    /// Hands the samples of temperatures on. Returns what meters have measured since the last call: instants on the monotonic clock, meters, values.
+    fn take_samples(&mut self) -> Vec<(Span, u16, i64)> {
+        let mut measured = std::mem::take(&mut self.measured);
+        let Some((_, samples)) = &self.power else { return measured };
+        while let Ok(sample) = samples.try_recv() {
+            match sample {
+                Sample::Temperature { zone, millidegrees } => {
+                    let zone = u16::try_from(zone).unwrap_or(u16::MAX);
+                    self.lives.outgoing.push_back(Message::Temperature { zone, millidegrees });
+                }
+                Sample::Measured { meter, value, at } => measured.push((at, meter, value)),
+            }
         }
+        measured
     }
 
     fn send(&mut self, inbox: &mut Producer<Message<OwnedFd>>) {
@@ -776,7 +794,7 @@ impl<'a> Watched<'a> {
         let control = self.control.as_mut()?;
         control.dismissed().into_iter().for_each(|task| lives.dismiss(task));
         let plan = control.starts().into_iter().map(|(task, process)| lives.take_in(task, process)).last();
-        lives.entered.drain(..).for_each(|(_, result)| control.entered(result));
+        lives.entered.drain(..).for_each(|(task, result)| control.entered(task, result));
         plan
     }
 
@@ -864,11 +882,12 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Reports the task that the inputs of a step add.
+    /// Reports the tasks that the inputs of a step add.
     fn tell_added(&mut self, at: Time, inputs: &[Input]) {
-        let Some((new, pid)) = self.control.as_ref().and_then(|control| control.adds(inputs)) else { return };
-        if self.error.is_none() {
-            self.error = self.observer.added(at, new, pid).err();
+        for (new, pid) in self.control.iter().flat_map(|control| control.adds(inputs)) {
+            if self.error.is_none() {
+                self.error = self.observer.added(at, new, pid).err();
+            }
         }
     }
 

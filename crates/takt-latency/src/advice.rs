@@ -136,7 +136,14 @@ mod tests {
         let of_round = |round: u64| draw_up_to(5000, 77, round, 0) as i64;
         let sample = |round: u64, i: u64| shift + of_round(round) + draw_up_to(noise, seed, round, i) as i64;
         let rounds = (0..10).map(|round| (0..100).map(|i| sample(round, i)).collect()).collect();
-        Scenario { name: name.into(), meaning: String::new(), rounds, stolen: Vec::new(), skipped: None }
+        Scenario {
+            name: name.into(),
+            meaning: String::new(),
+            rounds,
+            stolen: Vec::new(),
+            worst: Vec::new(),
+            skipped: None,
+        }
     }
 
     fn results(scenarios: Vec<Scenario>) -> Results {

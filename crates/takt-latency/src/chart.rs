@@ -169,6 +169,7 @@ mod tests {
                 rounds: vec![(1..=1000).map(|i| i * 1000 * scale).collect()],
                 stolen: Vec::new(),
                 skipped: None,
+                worst: Vec::new(),
             });
         }
         results

@@ -68,6 +68,7 @@ mod tests {
             rounds: (0..12).map(round).collect(),
             stolen: Vec::new(),
             skipped: None,
+            worst: Vec::new(),
         });
         results
     }

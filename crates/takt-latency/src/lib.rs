@@ -1,4 +1,4 @@
-//! Evaluation of measured lateness: figures with confidence intervals, comparisons, charts, and a report that stands alone.
+//! Evaluation of measured lateness: figures with confidence intervals, comparisons, causes of late samples, charts, and a report that stands alone.
 //!
 //! Samples are in nanoseconds and belong to rounds. Samples of one round share the disturbances of their time, so intervals are computed by a bootstrap that
 //! draws whole rounds (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 8.2: resampling blocks). The same samples and seed give
@@ -7,13 +7,19 @@
 mod advice;
 mod chart;
 mod compare;
+mod explain;
 mod figures;
+mod kernel;
+mod order;
 mod report;
 mod results;
 
 pub use advice::{Figure, Gain, figure, ranked, successive};
 pub use chart::{density, tails};
 pub use compare::{Difference, compare};
+pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};
 pub use figures::{Figures, Interval, QUANTILES, Quantile};
+pub use kernel::{Action, EVENTS, Event, Interrupt, KernelTrace, Name, Thread, Unexpected};
+pub use order::{Claim, ORDERED, difference, order};
 pub use report::html;
-pub use results::{Results, Scenario, Unreadable};
+pub use results::{Results, Scenario, Unreadable, Worst};

@@ -53,6 +53,10 @@ pub fn html(results: &Results, seed: u64) -> String {
         "Not measured",
         results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?))),
     );
+    for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
+        let title = format!("The worst samples of {}", escaped(&scenario.name));
+        list(&mut put, &title, scenario.worst.iter().map(ToString::to_string));
+    }
     list(&mut put, "Notes", results.notes.iter().cloned());
     page + "</body></html>\n"
 }
@@ -85,6 +89,7 @@ mod tests {
                 rounds,
                 stolen: vec![0],
                 skipped,
+                worst: Vec::new(),
             });
         }
         results.notes.push("loud".into());

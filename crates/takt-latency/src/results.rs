@@ -1,5 +1,6 @@
 //! The file of an experiment: settings, machine, and all samples.
 
+use crate::explain::Explanation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,6 +20,41 @@ pub struct Scenario {
     pub stolen: Vec<i64>,
     /// Why it was not measured.
     pub skipped: Option<String>,
+    /// The worst samples with their causes, the worst first (`--explain`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<Worst>,
+}
+
+/// A late sample with its causes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Worst {
+    /// The round, from 1 on.
+    pub round: usize,
+    /// Its planned instant after the beginning of the experiment, in nanoseconds.
+    pub at: i64,
+    /// Why it was late.
+    pub why: Explanation,
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {:.3} s: {}", self.at as f64 / 1e9, self.why.text)
+    }
+}
+
+impl Scenario {
+    /// A scenario that was not measured yet.
+    #[must_use]
+    pub fn new(name: &str, meaning: &str) -> Scenario {
+        Scenario {
+            name: name.into(),
+            meaning: meaning.into(),
+            rounds: Vec::new(),
+            stolen: Vec::new(),
+            skipped: None,
+            worst: Vec::new(),
+        }
+    }
 }
 
 /// A whole experiment.
@@ -113,7 +149,13 @@ mod tests {
             rounds: vec![vec![1, 2], vec![3]],
             stolen: vec![0, 5],
             skipped: None,
+            worst: vec![Worst {
+                round: 1,
+                at: 12_345_000_000,
+                why: Explanation { late: 2, parts: Vec::new(), text: "2 us late: x".into() },
+            }],
         });
+        assert_eq!(results.scenarios[0].worst[0].to_string(), "at 12.345 s: 2 us late: x");
         let text = results.json();
         assert_eq!(Results::read(&text).unwrap(), results);
         assert_eq!(results.csv().lines().last(), Some("idle,2,0,3"));

@@ -16,6 +16,38 @@ pub fn stolen(cpus: &CpuSet) -> Option<Span> {
     parse_stolen(&fs::read_to_string("/proc/stat").ok()?, cpus, rustix::param::clock_ticks_per_second())
 }
 
+/// How many times a quota has throttled the groups of this process, from its own one up to the root: `nr_throttled` of `cpu.stat`. Zero without
+/// a cpu controller. Source: `Documentation/scheduler/sched-bwc.rst` of Linux.
+#[must_use]
+pub fn throttled() -> u64 {
+    let Ok(layout) = crate::layout::Layout::read() else { return 0 };
+    let Some(hierarchy) = layout.cpu.or(layout.unified) else { return 0 };
+    let groups = hierarchy.own.ancestors().take_while(|group| group.starts_with(&hierarchy.mount));
+    groups.filter_map(|group| parse_throttled(&fs::read_to_string(group.join("cpu.stat")).ok()?)).sum()
+}
+
+fn parse_throttled(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+}
+
+/// The highest real-time priority of a thread that handles interrupts (`irq/...`). There are such threads on a PREEMPT_RT kernel, with the parameter
+/// `threadirqs`, and for some devices. `None` without any.
+#[must_use]
+pub fn interrupt_priority() -> Option<u8> {
+    let priority = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        parse_interrupt_priority(&stat)
+    };
+    control::processes().filter_map(priority).max()
+}
+
+/// The real-time priority, the 40th field of proc_pid_stat(5), of a thread with such a name.
+fn parse_interrupt_priority(stat: &str) -> Option<u8> {
+    let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
+    let priority = rest.split_ascii_whitespace().nth(37)?.parse().ok()?;
+    (name.starts_with("irq/") && priority > 0).then_some(priority)
+}
+
 /// The CPUs that are online. `None` where the kernel does not show that.
 #[must_use]
 pub fn online() -> Option<CpuSet> {
@@ -126,6 +158,26 @@ mod tests {
         let here = crate::rt::affinity(0).unwrap();
         let before = stolen(&here).expect("Linux has /proc/stat");
         assert!(stolen(&here).unwrap() >= before);
+    }
+
+    #[test]
+    fn threads_of_interrupts_have_priorities() {
+        let stat = |name: &str| {
+            format!(
+                "9 ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 88 0 0 1 0 0 0 0 0 0 0 1 0 0 0 0 17 0 50 1 0 0 0 0"
+            )
+        };
+        assert_eq!(parse_interrupt_priority(&stat("irq/24-virtio (x)")), Some(50));
+        assert_eq!(parse_interrupt_priority(&stat("kworker/0:1")), None);
+        assert!(interrupt_priority().is_none_or(|priority| (1..=99).contains(&priority)));
+    }
+
+    #[test]
+    fn throttling_is_that_of_the_statistics() {
+        assert_eq!(parse_throttled("nr_periods 9\nnr_throttled 4\nthrottled_time 80\n"), Some(4));
+        assert_eq!(parse_throttled("usage_usec 5\n"), None);
+        let before = throttled();
+        assert!(throttled() >= before);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Two groups that share a CPU by the kernel's ordinary class: by equal weights, or by a quota for one of them.
+//! Two groups that share a CPU by the kernel's ordinary class: by equal weights, by a quota for one of them, or by a quota for both.
 //!
 //! They are named after their run, so the watcher and `takt doctor --clean` remove them with their processes. Sources:
 //! `Documentation/scheduler/sched-bwc.rst` and `Documentation/admin-guide/cgroup-v2.rst` (cpu) of Linux.
@@ -20,6 +20,8 @@ pub enum Half {
     Weight,
     /// The load has half of each period of this length.
     Quota(Span),
+    /// Both groups are in a container, and have one CPU in each period of this length together.
+    Container(Span),
 }
 
 /// The groups; they are removed when this is dropped.
@@ -49,7 +51,8 @@ impl Halves {
             fs::create_dir(halves.load())?;
             match half {
                 Half::Weight => [halves.task(), halves.load()].iter().try_for_each(|group| equal(group, v2)),
-                Half::Quota(period) => limit(&halves.load(), v2, period),
+                Half::Quota(period) => limit(&halves.load(), v2, period.scaled(1, 2), period),
+                Half::Container(period) => limit(&halves.top, v2, period, period),
             }
         });
         made.map_err(|e| unavailable(format!("groups of the cpu controller cannot be made: {e}"))).map(|()| halves)
@@ -73,13 +76,13 @@ fn equal(group: &Path, v2: bool) -> io::Result<()> {
     control::write(&group.join(file), weight)
 }
 
-fn limit(group: &Path, v2: bool, period: Span) -> io::Result<()> {
-    let (half, whole) = (period.ns() / 2000, period.ns() / 1000);
+fn limit(group: &Path, v2: bool, quota: Span, period: Span) -> io::Result<()> {
+    let (quota, period) = (quota.ns() / 1000, period.ns() / 1000);
     if v2 {
-        return control::write(&group.join("cpu.max"), &format!("{half} {whole}"));
+        return control::write(&group.join("cpu.max"), &format!("{quota} {period}"));
     }
-    control::write(&group.join("cpu.cfs_period_us"), &whole.to_string())?;
-    control::write(&group.join("cpu.cfs_quota_us"), &half.to_string())
+    control::write(&group.join("cpu.cfs_period_us"), &period.to_string())?;
+    control::write(&group.join("cpu.cfs_quota_us"), &quota.to_string())
 }
 
 impl Drop for Halves {

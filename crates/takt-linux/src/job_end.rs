@@ -10,9 +10,8 @@ use crate::Unavailable;
 use crate::sys::{Counter, Ring};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, read};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::io;
 use takt_core::time::Span;
 
@@ -80,17 +79,10 @@ impl Tracepoints {
     }
 }
 
-/// The folder of all tracepoints: where it is mounted, or in a mount of its own that no other process sees.
+/// The folder of all tracepoints.
 fn events() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mounted = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
-    if let Some(events) = mounted.iter().find_map(|path| open(*path, flags, Mode::empty()).ok()) {
-        return Ok(events);
-    }
-    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(context.as_fd())?;
-    let root = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-    Ok(openat(&root, "events", flags, Mode::empty())?)
+    Ok(openat(crate::tracing::root()?, "events", flags, Mode::empty())?)
 }
 
 fn number(events: &OwnedFd, name: &str) -> io::Result<u64> {

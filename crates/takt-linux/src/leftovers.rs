@@ -12,6 +12,7 @@ use crate::rt::{self, Class};
 use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
 use crate::socket;
+use crate::tracing;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -74,6 +75,8 @@ pub struct Remains {
     pub sockets: Vec<PathBuf>,
     /// The number of its settings in the journal.
     pub settings: usize,
+    /// It has an instance of the kernel's tracing.
+    pub traced: bool,
 }
 
 /// All remains of dead runs on this machine, as far as this process may see them. What a live run owns is never
@@ -93,6 +96,9 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     }
     for (run, settings) in isolate::holders().into_iter().filter(|(run, _)| !run.is_alive()) {
         found.entry(run).or_default().settings = settings;
+    }
+    for run in tracing::instances().into_iter().filter(|run| !run.is_alive()) {
+        found.entry(run).or_default().traced = true;
     }
     Ok(found)
 }
@@ -159,6 +165,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         result = result.and(delegated::clean(group));
     }
     result = result.and(isolate::recover());
+    result = result.and(tracing::remove(run).map(drop));
     for path in socket::remains(run) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);

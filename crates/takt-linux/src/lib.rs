@@ -4,7 +4,7 @@
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
 //! processes ([`protocol`]), ends of jobs that the kernel reports ([`JobEnds`]), the page that a program shares with its scheduler ([`SharedPage`]), what this machine can do ([`probe`]), what removes the remains of a
-//! run that died ([`leftovers`], [`watcher`]), the socket by which a run is controlled ([`socket`]), the locks that keep two runs off one CPU ([`CpuLock`]), frequencies, idle states and sensors ([`power`]), what the machine does to a run ([`disturbance`]), and an exact count of
+//! run that died ([`leftovers`], [`watcher`]), the socket by which a run is controlled ([`socket`]), the locks that keep two runs off one CPU ([`CpuLock`]), frequencies, idle states and sensors ([`power`]), what the machine does to a run ([`disturbance`]), the kernel's trace of it ([`tracing`]), and an exact count of
 //! instructions ([`count`]).
 //!
 //! There is no policy, no engine and no printing here.
@@ -43,6 +43,7 @@ pub mod service;
 pub mod socket;
 pub mod starter;
 pub mod timer;
+pub mod tracing;
 pub mod watcher;
 
 pub use commands::Commands;

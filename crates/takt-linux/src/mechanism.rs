@@ -17,7 +17,7 @@ use crate::rt;
 use crate::run_id::{RunId, start_time, stat};
 use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
-use crate::starter::Starter;
+use crate::starter::{Start, Starter};
 use crate::sys;
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
@@ -554,14 +554,12 @@ impl Mechanism {
         let place = hosted.or_else(|| self.unified.as_ref().map(|tree| tree.group(group)));
         let birth = place.as_deref().map(control::open_dir).transpose()?;
         let birth = birth.as_ref().map(AsFd::as_fd);
-        let (pid, gate) = match self.starter.as_ref().and_then(|starter| starter.spawn(&child, birth)) {
-            Some(started) => (started?, gate),
-            None => {
-                // The starter may have died after it had started the process. That waits at its gate, and is killed with its group; in no
-                // group it dies with this process.
-                let born = place.iter().flat_map(|group| control::pids(&group.join("cgroup.procs")));
-                for pid in born.filter_map(Pid::from_raw) {
-                    let _ = kill_process(pid, Signal::KILL);
+        let start = self.starter.as_ref().map_or(Start::Cannot, |starter| starter.spawn(&child, birth));
+        let (pid, gate) = match start {
+            Start::Answered(started) => (started?, gate),
+            Start::Cannot | Start::Died => {
+                if matches!(start, Start::Died) {
+                    self.discard_unborn(place.as_deref());
                 }
                 let gate = self.freezer.gate()?;
                 let child = sys::Child { hold: self.freezer.hold(gate.as_ref()), ..child };
@@ -714,6 +712,18 @@ impl Mechanism {
         let Ok(id) = pid_of(pid) else { return };
         let _ = kill_process(id, Signal::KILL);
         self.freezer.discard(group, id);
+    }
+
+    /// The starter may have died after it had started a process, for this v2 group if there is one. That process waits for good: it is killed. The
+    /// caller of [`Mechanism::spawn`] reaps it.
+    fn discard_unborn(&self, place: Option<&Path>) {
+        let members = self.partitions.iter().flat_map(|partition| &partition.members);
+        let known: HashSet<i32> = members.map(|member| member.leader.load(Acquire)).collect();
+        let unborn = self.starter.iter().flat_map(|starter| starter.unborn(&self.run));
+        let born = place.into_iter().flat_map(|group| control::pids(&group.join("cgroup.procs")));
+        for pid in unborn.chain(born).filter(|pid| !known.contains(pid)).filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 
     /// Whether the kernel reports a stop as a sleep of the process.

@@ -77,6 +77,20 @@ pub fn is_fifo(thread: i32) -> bool {
     sys::sched_policy(thread).is_some_and(|policy| policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO)
 }
 
+/// The scheduling policy of a thread by the name that sched(7) gives it. `None` when there is no such thread, or an unknown policy.
+#[must_use]
+pub fn policy_name(thread: i32) -> Option<&'static str> {
+    Some(match sys::sched_policy(thread)? & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_OTHER => "SCHED_OTHER",
+        libc::SCHED_BATCH => "SCHED_BATCH",
+        libc::SCHED_IDLE => "SCHED_IDLE",
+        libc::SCHED_FIFO => "SCHED_FIFO",
+        libc::SCHED_RR => "SCHED_RR",
+        libc::SCHED_DEADLINE => "SCHED_DEADLINE",
+        _ => return None,
+    })
+}
+
 /// Restricts a thread to a set of CPUs.
 ///
 /// # Errors

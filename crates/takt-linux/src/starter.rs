@@ -6,7 +6,7 @@
 //! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them.
 
 use crate::identity::{Identity, Limit};
-use crate::run_id::RunId;
+use crate::run_id::{RunId, stat};
 use crate::sys::{self, Child, Hold};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use takt_core::time::Span;
 
 /// Name of the hidden subcommand: `takt __start RUN`, which has to call [`serve`].
@@ -36,6 +38,18 @@ pub struct Starter {
     /// Frozen children have copies of the other end, so that its closing says nothing.
     alive: OwnedFd,
     process: process::Child,
+    lost: AtomicBool,
+}
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// The answer: a process id.
+    Answered(io::Result<i32>),
+    /// Nothing was started.
+    Cannot,
+    /// The starter has died, maybe after it had started the process. Later requests are answered by [`Start::Cannot`].
+    Died,
 }
 
 impl Starter {
@@ -51,7 +65,7 @@ impl Starter {
         // Not in the foreground group of the terminal, whose signals are for the run.
         let process = command.process_group(0).spawn()?;
         let alive = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
-        Ok(Starter { socket, alive, process })
+        Ok(Starter { socket, alive, process, lost: AtomicBool::new(false) })
     }
 
     /// CPU time that the process has used; `None` if it has ended.
@@ -59,14 +73,31 @@ impl Starter {
         sys::process_cpu_time(self.process.id() as i32).map(Span::from_ns)
     }
 
-    /// Starts a child of this process, in the v2 group `cgroup` if given. `None` if the starter cannot: then nothing was started.
-    pub(crate) fn spawn(&self, child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> Option<io::Result<i32>> {
+    /// Starts a child of this process, in the v2 group `cgroup` if given.
+    pub(crate) fn spawn(&self, child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> Start {
         let (request, descriptors) = encode(child, cgroup);
-        if descriptors.len() > DESCRIPTORS_MAX {
-            return None;
+        if self.lost.load(Relaxed) || descriptors.len() > DESCRIPTORS_MAX {
+            return Start::Cannot;
         }
-        let answer = send(&self.socket, &request, &descriptors).ok().and_then(|()| self.answer().ok())?;
-        Some(if answer > 0 { Ok(answer) } else { Err(io::Error::from_raw_os_error(-answer)) })
+        match send(&self.socket, &request, &descriptors).and_then(|()| self.answer()) {
+            Ok(answer) if answer > 0 => Start::Answered(Ok(answer)),
+            Ok(answer) => Start::Answered(Err(io::Error::from_raw_os_error(-answer))),
+            Err(_) => {
+                self.lost.store(true, Relaxed);
+                Start::Died
+            }
+        }
+    }
+
+    /// The processes that it has started and whose programs have not begun. O(processes of the machine).
+    pub(crate) fn unborn(&self, run: &RunId) -> Vec<i32> {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            *pid != self.process.id() as i32 && starts(*pid, run) && stat(*pid).is_some_and(|stat| stat.parent == own)
+        })
+        .collect()
     }
 
     /// The process id, or an error number below zero.

@@ -97,6 +97,8 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
         latencies: vec![0, 1],
         zones: Vec::new(),
         required: 0,
+        measured: Vec::new(),
+        meters: Vec::new(),
         period: Duration::from_millis(100),
         workload: "crash".into(),
     };

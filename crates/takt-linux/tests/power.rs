@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_linux::RunId;
-use takt_linux::power::{self, Account, Domain, Method, Power, Refusal, Root, Sample, Settings};
+use takt_linux::power::{self, Account, Domain, Method, Power, Quantity, Refusal, Root, Sample, Settings};
 use takt_testing::sysfs::Machine;
 
 /// A directory for a machine, which goes with this value.
@@ -22,7 +22,10 @@ fn settings(dir: &Path) -> Settings {
     let zones = power::zones(&root);
     let period = Duration::from_millis(5);
     let domains = power::domains(&root).expect("frequency domains");
-    Settings { root, domains, latencies: Vec::new(), zones, required: 1, period, workload: "test.yaml".into() }
+    let meters = power::meters(&root, &domains, &zones);
+    let (measured, latencies) = (domains.clone(), Vec::new());
+    let workload = "test.yaml".into();
+    Settings { root, domains, latencies, zones, required: 1, measured, meters, period, workload }
 }
 
 fn open(settings: Settings) -> Result<(Power, Receiver<Sample>), Refusal> {
@@ -346,8 +349,11 @@ fn bad_temperatures_are_counted_and_give_no_sample() {
         machine.put("sys/class/thermal/thermal_zone0/temp", content);
         // The reading that is under way may be of the content before.
         let seen = (0..).map(|_| samples.recv_timeout(Duration::from_secs(5)).expect("a sample"));
-        let seen = seen.inspect(|sample| bad += u64::from(sample.temperature.is_none()));
-        let mut seen = seen.take(1000).map(|sample| sample.temperature);
+        let seen = seen.filter_map(|sample| match sample {
+            Sample::Temperature { millidegrees, .. } => Some(millidegrees),
+            Sample::Measured { .. } => None,
+        });
+        let mut seen = seen.inspect(|temperature| bad += u64::from(temperature.is_none())).take(1000);
         assert!(seen.any(|seen| seen == temperature), "{content}");
     }
     let account = power.close();
@@ -364,6 +370,54 @@ fn energy_is_counted_over_the_end_of_a_counter() {
     let energy = power.close().energy;
     // Neither a part of the package nor the whole machine counts besides.
     assert_eq!(energy.iter().map(|e| (e.name.as_str(), e.uj)).collect::<Vec<_>>(), [("package-0", 2000)]);
+}
+
+#[test]
+fn meters_report_values_that_change() {
+    let dir = scratch();
+    let machine = Machine::acpi_cpufreq(dir.path());
+    let mut all = settings(dir.path());
+    // The policy has asked for the thermal zone alone.
+    all.zones.truncate(1);
+    all.meters = power::meters(&all.root, &all.domains, &all.zones);
+    let named = |name: &str, quantity: Quantity| {
+        let found = all.meters.iter().position(|meter| meter.name == name && meter.quantity == quantity);
+        u16::try_from(found.unwrap_or_else(|| panic!("{name} in {:?}", all.meters))).unwrap()
+    };
+    let frequency = named("policy1", Quantity::Frequency);
+    let temperature = named("coretemp:Package id 0", Quantity::Temperature);
+    let energy = named("package-0", Quantity::Energy);
+    let time = named("policy0 at 1800 MHz", Quantity::Time);
+    let start: i64 = machine.policy_file(1, "scaling_cur_freq").parse().unwrap();
+    let (power, samples) = open(all).expect("power");
+    let mut last = std::collections::HashMap::new();
+    let mut next = |wanted: (u16, i64)| {
+        while last.get(&wanted.0) != Some(&wanted.1) {
+            let sample = samples.recv_timeout(Duration::from_secs(5)).unwrap_or_else(|e| panic!("{wanted:?}: {e}"));
+            if let Sample::Measured { meter, value, .. } = sample {
+                assert_ne!(last.insert(meter, value), Some(value), "a value that has not changed");
+            }
+        }
+    };
+    [(frequency, start), (temperature, 46_000), (energy, 0), (time, 0)].into_iter().for_each(&mut next);
+    // By the run, and by the machine itself.
+    let requests = power.requests();
+    requests.frequency(1, 800_000);
+    requests.post();
+    next((frequency, 800_000));
+    machine.put("sys/class/hwmon/hwmon0/temp1_input", "-5000");
+    next((temperature, -5_000));
+    machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "1500000");
+    next((energy, 500_000));
+    // The counter wraps at 262,143,328,850 µJ.
+    machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "262143328800");
+    next((energy, 262_142_328_800));
+    machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "50");
+    next((energy, 262_142_328_900));
+    let path = "sys/devices/system/cpu/cpufreq/policy0/stats/time_in_state";
+    machine.put(path, "2400000 100\n1800000 142\n1200000 100\n800000 100");
+    next((time, 420));
+    assert_eq!(power.close().energy[0].uj, 262_142_328_900);
 }
 
 #[test]

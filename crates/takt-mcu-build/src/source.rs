@@ -3,9 +3,10 @@
 use crate::table::Table;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use takt_core::input::Input;
 use takt_core::model::Step::Run as Execute;
-use takt_core::model::{Step, Task};
-use takt_core::time::Span;
+use takt_core::model::{Step, Task, TaskId};
+use takt_core::time::{Span, Time};
 use takt_workload::Workload;
 
 /// The text that `takt_mcu::tables!` includes. `name` is that of the table.
@@ -28,11 +29,13 @@ pub fn source(table: &Table, name: &str) -> String {
          policy: &::takt_mcu::core::policies::{path},\n    \
          stacks: [{stacks}],\n    \
          restarts: [{restarts}],\n    \
+         changes: &[{changes}],\n    \
          duration: {duration},\n}};\n",
         bytes = table.bytes,
         path = table.path,
         stacks = stacks.join(", "),
         restarts = restarts.join(", "),
+        changes = table.changes.iter().map(change).collect::<Vec<_>>().join(", "),
     );
     let _ = writeln!(text, "/// The tasks of the workload.\n#[allow(dead_code)]\npub mod tasks {{");
     for (number, ident) in identifiers(&table.tasks).iter().enumerate() {
@@ -52,6 +55,32 @@ pub fn source(table: &Table, name: &str) -> String {
     }
     text.push_str("}\n");
     text
+}
+
+/// A change with its instant. `table` has refused all others.
+fn change((at, input): &(Time, Input)) -> String {
+    const CORE: &str = "::takt_mcu::core";
+    let id = |task: TaskId| format!("task: {CORE}::model::TaskId({})", task.0);
+    let span = |span: Span| format!("{CORE}::time::Span::from_ns({})", span.ns());
+    let maybe = |value: Option<Span>| value.map_or("None".to_owned(), |value| format!("Some({})", span(value)));
+    let input = match *input {
+        Input::Share { task, share, importance } => {
+            format!("Share {{ {}, share: {share:?}, importance: {importance} }}", id(task))
+        }
+        Input::Retime { task, period, deadline, runtime } => {
+            let (period, deadline, runtime) = (span(period), maybe(deadline), maybe(runtime));
+            format!("Retime {{ {}, period: {period}, deadline: {deadline}, runtime: {runtime} }}", id(task))
+        }
+        Input::Skew { task, by } => format!("Skew {{ {}, by: {} }}", id(task), span(by)),
+        Input::Configure { setting, value } => format!("Configure {{ setting: {setting}, value: {value:?} }}"),
+        Input::Block { task } => format!("Block {{ {} }}", id(task)),
+        Input::Wake { task } => format!("Wake {{ {} }}", id(task)),
+        Input::Leave { task } => format!("Leave {{ {} }}", id(task)),
+        Input::Enter { task } => format!("Enter {{ {} }}", id(task)),
+        Input::Release { task } => format!("Release {{ {} }}", id(task)),
+        other => unreachable!("{other:?} is refused"),
+    };
+    format!("({CORE}::time::Time::from_ns({}), {CORE}::input::Input::{input})", at.ns())
 }
 
 /// The steps of the tasks' programs, and what releases jobs from outside.

@@ -2,10 +2,11 @@
 
 use crate::policies;
 use takt_analysis::online::{self, Answer};
+use takt_core::input::Input;
 use takt_core::model::Step::Run as Execute;
 use takt_core::model::{Backlog, Completion, OnAbort, Program, System, Task, TaskId};
 use takt_core::policy::Entry;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 use takt_core::wire;
 use takt_workload::{Code, Diagnostic, Source, Workload};
 
@@ -50,6 +51,8 @@ pub struct Table {
     pub stacks: Vec<u32>,
     /// Whether a fault aborts the job.
     pub restarts: Vec<bool>,
+    /// The changes that the kernel makes, with their instants, in ascending order.
+    pub changes: Vec<(Time, Input)>,
     /// How long the kernel runs.
     pub duration: Option<Span>,
     /// The policy's path below `takt_core::policies`.
@@ -114,6 +117,7 @@ pub fn table(workload: &Workload, settings: &Settings) -> Result<Table, Vec<Diag
         restarts: tasks.iter().map(|name| settings.restarts.contains(name)).collect(),
         tasks,
         locks: workload.resources.clone(),
+        changes: workload.scenario.changes.clone(),
         duration: workload.settings.duration,
         path,
         policy,
@@ -176,6 +180,23 @@ fn refused(workload: &Workload) -> Vec<Diagnostic> {
     refuse(system.timing.tick > Span::ZERO && system.backlog != Backlog::Hartstone, "tick", clock, remove);
     refuse(system.timing.resolution > Span::ZERO, "timer_resolution", clock, remove);
     refuse(system.timing.lateness > Span::ZERO, "timer_lateness", clock, remove);
+    let possible = |input: &Input| {
+        matches!(
+            input,
+            Input::Share { .. }
+                | Input::Retime { .. }
+                | Input::Skew { .. }
+                | Input::Configure { .. }
+                | Input::Block { .. }
+                | Input::Wake { .. }
+                | Input::Leave { .. }
+                | Input::Enter { .. }
+                | Input::Release { .. }
+        )
+    };
+    let switches = workload.scenario.changes.iter().any(|(_, input)| !possible(input));
+    let keep = "let the changes set the policy's settings, or those of tasks";
+    refuse(switches, "changes", "the kernel has one policy, and no change replaces it", keep);
     for (index, info) in workload.tasks.iter().enumerate() {
         let place = workload.place(TaskId(index as u32));
         if let Some(rule) = info.on_abort.filter(|rule| *rule != OnAbort::Restart) {

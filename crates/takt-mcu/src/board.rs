@@ -22,8 +22,8 @@ pub trait Board: Sync {
     fn alarm(&self, ticks: u32);
     /// Takes a byte of the trace; false if it cannot take one now.
     fn write(&self, byte: u8) -> bool;
-    /// Reports a text for people, such as a fault.
-    fn report(&self, text: core::fmt::Arguments<'_>);
+    /// Reports a line of ASCII text for people, such as a fault.
+    fn report(&self, text: &[u8]);
     /// Ends the program, or halts.
     fn end(&self, ending: Ending) -> !;
 }

@@ -1,6 +1,5 @@
 //! Faults of threads: what is known about one when the kernel learns of it.
 
-use core::fmt;
 use takt_core::time::Time;
 
 /// The kind of a fault.
@@ -77,15 +76,89 @@ pub struct Fault {
     pub at: Time,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("fault: ")?;
-        f.write_str(self.cause.name())?;
+impl Fault {
+    /// Bytes of the longest text, with room to spare.
+    const TEXT: usize = 128;
+
+    /// Writes the fault as text for people into `room`, and returns the text in ASCII. It does without the formatting of the standard library, which takes
+    /// kilobytes of flash.
+    pub(crate) fn text<'r>(&self, room: &'r mut [u8; Fault::TEXT]) -> &'r [u8] {
+        let mut text = Text { room, length: 0 };
+        text.push("fault: ");
+        text.push(self.cause.name());
         match self.task {
-            Some(task) => write!(f, " in task {task}")?,
-            None => f.write_str(" outside of tasks")?,
+            Some(task) => {
+                text.push(" in task ");
+                text.number(task.into(), 10);
+            }
+            None => text.push(" outside of tasks"),
         }
-        let us = self.at.ns() / 1000;
-        write!(f, ", pc {:#x}, lr {:#x}, detail {}, at {us} us", self.pc, self.lr, self.detail)
+        text.push(", pc 0x");
+        text.number(self.pc, 16);
+        text.push(", lr 0x");
+        text.number(self.lr, 16);
+        text.push(", detail ");
+        text.number(self.detail, 10);
+        text.push(", at ");
+        // The clock of a fault report wraps after 49 days.
+        text.number((self.at.ns() / 1_000_000) as u32, 10);
+        text.push(" ms");
+        let Text { room, length } = text;
+        room.get(..length).unwrap_or_default()
+    }
+
+    /// Room for [`Fault::text`].
+    pub(crate) const fn room() -> [u8; Fault::TEXT] {
+        [0; Fault::TEXT]
+    }
+}
+
+/// A text that grows in place; what has no room is left out.
+struct Text<'r> {
+    room: &'r mut [u8; Fault::TEXT],
+    length: usize,
+}
+
+impl Text<'_> {
+    fn push(&mut self, text: &str) {
+        text.bytes().for_each(|byte| self.byte(byte));
+    }
+
+    fn byte(&mut self, byte: u8) {
+        if let Some(place) = self.room.get_mut(self.length) {
+            *place = byte;
+            self.length += 1;
+        }
+    }
+
+    fn number(&mut self, number: u32, base: u32) {
+        let mut digits = [0; 10];
+        let (mut rest, mut count) = (number, 0);
+        for digit in &mut digits {
+            *digit = (rest % base) as u8;
+            (rest, count) = (rest / base, count + 1);
+            if rest == 0 {
+                break;
+            }
+        }
+        for digit in digits.iter().take(count).rev() {
+            self.byte(if *digit < 10 { b'0' + digit } else { b'a' - 10 + digit });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_text_without_formatting() {
+        let at = Time::from_ns(1_234_567_890);
+        let fault = Fault { cause: Cause::Bus, task: Some(10), pc: 0x0800_12af, lr: 0, detail: u32::MAX, at };
+        let expected = "fault: bus fault in task 10, pc 0x80012af, lr 0x0, detail 4294967295, at 1234 ms";
+        assert_eq!(fault.text(&mut Fault::room()), expected.as_bytes());
+        let worst =
+            Fault { cause: Cause::Memory, task: None, pc: u32::MAX, lr: u32::MAX, detail: u32::MAX, at: Time::MAX };
+        assert!(worst.text(&mut Fault::room()).ends_with(b" ms"), "the longest text has room");
     }
 }

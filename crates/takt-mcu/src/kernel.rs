@@ -4,7 +4,7 @@ use crate::board::{Board, Ending};
 use crate::error::Error;
 use crate::fault::{Cause, Fault};
 use crate::port::{self, free};
-use crate::shared::{self, Call, IDLE, RELEASE, Scheduler, WAKE};
+use crate::shared::{self, Call, FIGURES, IDLE, RELEASE, Scheduler, WAKE};
 use crate::trace::Tracer;
 use crate::wait::Waiting;
 use alloc::vec;
@@ -51,8 +51,10 @@ struct Lock {
     poisoned: bool,
 }
 
-/// The kinds of steps whose costs are counted.
-const KINDS: usize = 3;
+/// The kinds of steps whose costs are counted: three by their first input, and two by the task that runs afterwards.
+const KINDS: usize = 5;
+const SAME_TASK: usize = 3;
+const OTHER_TASK: usize = 4;
 
 /// The kind of a step by its first input.
 fn kind(input: &Input) -> usize {
@@ -73,6 +75,13 @@ struct Costs {
     of: [(u32, u64, u32); KINDS],
 }
 
+impl Costs {
+    fn add(&mut self, kind: usize, ticks: u32) {
+        let (count, sum, most) = &mut self.of[kind];
+        (*count, *sum, *most) = (*count + 1, *sum + u64::from(ticks), (*most).max(ticks));
+    }
+}
+
 pub(crate) struct Kernel {
     engine: Engine,
     board: &'static dyn Board,
@@ -84,12 +93,18 @@ pub(crate) struct Kernel {
     restarts: Vec<bool>,
     /// The task that runs.
     current: Option<TaskId>,
+    /// The task that ran last.
+    last: Option<TaskId>,
     /// Since when it runs.
     resumed: Time,
     /// How many threads wait for something that the kernel watches.
     waiting: usize,
     order: u32,
     end: Option<Time>,
+    /// Changes of the table that have not taken place yet.
+    changes: &'static [(Time, Input)],
+    /// The next entry is the first one, which measures what an entry takes outside of the kernel, and does nothing else.
+    empty: bool,
     tick: (u32, u32),
     costs: Costs,
 }
@@ -102,12 +117,13 @@ pub(crate) struct Parts {
     pub(crate) restarts: Vec<bool>,
     pub(crate) duration: Option<Span>,
     pub(crate) table: u64,
+    pub(crate) changes: &'static [(Time, Input)],
 }
 
 impl Kernel {
     /// The kernel at time zero, after the engine's first step, which costs most. Allocates all that it ever needs.
     pub(crate) fn new(parts: Parts) -> Kernel {
-        let Parts { engine, board, mut tracer, restarts, duration, table } = parts;
+        let Parts { engine, board, mut tracer, restarts, duration, table, changes } = parts;
         let (tasks, resources) = (engine.system().tasks.len(), engine.system().resources);
         let tick = shared::tick_length(board.frequency());
         let (nanoseconds, ticks) = tick;
@@ -118,18 +134,22 @@ impl Kernel {
             tracer,
             threads: vec![Thread::default(); tasks],
             locks: vec![Lock::default(); usize::from(resources)],
-            // A call can be two inputs, each task can have a release and a wake-up, and a measurement comes first.
-            inputs: Vec::with_capacity(2 * tasks + 4),
+            // A call can be two inputs, each task can have a release, a wake-up and a change, and a measurement comes first.
+            inputs: Vec::with_capacity(3 * tasks + 4),
             replies: Vec::with_capacity(2 * tasks + 16),
             restarts,
             current: None,
+            last: None,
             resumed: Time::ZERO,
             waiting: 0,
             order: 0,
             end: duration.map(|duration| Time::ZERO + duration),
+            changes,
+            empty: true,
             tick,
             costs: Costs::default(),
         };
+        kernel.change(Time::ZERO);
         kernel.step(Time::ZERO);
         kernel.current = kernel.engine.running_on(Place(0));
         kernel
@@ -277,6 +297,14 @@ impl Kernel {
         self.inputs.push(Input::Wake { task: TaskId(task as u32) });
     }
 
+    /// A wake-up, which a thread that does not wait for one keeps until it does.
+    fn signal(&mut self, task: usize) {
+        match self.threads[task].wait {
+            Some(Wait { on: None, sleeps: false, .. }) => self.wake(task, Ok(())),
+            _ => self.threads[task].token = true,
+        }
+    }
+
     /// Makes inputs of what interrupts and threads have noted. O(tasks) if there is something.
     fn notes(&mut self) {
         if !free(|cs| port::shared().take_noted(cs)) {
@@ -286,10 +314,7 @@ impl Kernel {
             let task = TaskId(index as u32);
             let noted = free(|cs| port::shared().take_notes(cs, index));
             if noted & WAKE != 0 {
-                match self.threads[index].wait {
-                    Some(Wait { on: None, sleeps: false, .. }) => self.wake(index, Ok(())),
-                    _ => self.threads[index].token = true,
-                }
+                self.signal(index);
             }
             if noted & RELEASE != 0 {
                 if self.engine.is_released_by_events(task) {
@@ -326,6 +351,20 @@ impl Kernel {
             let due = |wait: &Wait| wait.until.is_some_and(|until| until <= now);
             if let Some(wait) = self.threads[index].wait.filter(due) {
                 self.wake(index, if wait.sleeps { Ok(()) } else { Err(Error::TimedOut) });
+            }
+        }
+    }
+
+    /// Makes inputs of the table's changes until `now`, as many as there is room for. The others follow in the next entry.
+    fn change(&mut self, now: Time) {
+        while let [(at, change), rest @ ..] = self.changes {
+            if *at > now || self.inputs.len() == self.inputs.capacity() {
+                return;
+            }
+            self.changes = rest;
+            match *change {
+                Input::Wake { task } if self.threads[task.index()].wait.is_some() => self.signal(task.index()),
+                input => self.inputs.push(input),
             }
         }
     }
@@ -407,8 +446,11 @@ impl Kernel {
 
     /// The end of the run: the engine is closed, and the figures follow.
     fn close(&mut self, end: Time) -> ! {
+        // Time does not count any longer, and the last messages need room.
+        self.tracer.finish(self.board);
         self.tracer.step(&Message::Close { end }, &self.inputs);
         self.engine.close(end, &self.inputs, &mut self.tracer);
+        self.tracer.finish(self.board);
         self.figures();
         self.tracer.message(&Message::End);
         self.tracer.finish(self.board);
@@ -427,6 +469,7 @@ impl Kernel {
         figure(FigureKind::Entries, 0, entries.into());
         figure(FigureKind::Steps, 0, steps.into());
         figure(FigureKind::Misuses, 0, misuses.into());
+        figure(FigureKind::Outside, 0, free(|cs| port::shared().outside(cs)).into());
         for (kind, (count, ticks, most)) in of.into_iter().enumerate() {
             figure(FigureKind::StepCount, kind, count.into());
             figure(FigureKind::StepTicks, kind, ticks);
@@ -440,38 +483,53 @@ impl Kernel {
             figure(FigureKind::CpuTime, index, thread.total.ns() as u64);
             figure(FigureKind::Merged, index, merged.into());
         }
-        let own = free(|cs| port::shared().own(cs));
-        for (index, value) in own.into_iter().enumerate().filter(|(_, value)| *value > 0) {
-            figure(FigureKind::Own, index, value);
+        for index in 0..FIGURES {
+            let value = free(|cs| port::shared().own(cs, index));
+            if value > 0 {
+                figure(FigureKind::Own, index, value);
+            }
         }
     }
 
     /// Sets the alarm to the next instant at which the kernel has something to do.
     fn plan(&mut self) {
-        self.resumed = port::now();
+        let counter = self.board.ticks();
+        self.resumed = free(|cs| port::shared().at(cs, counter));
         // The budget of the thread that runs lasts from now on: its job has not run since it was stopped, and the kernel's time is not its own.
         let left = self.current.filter(|task| self.engine.wants_usage(*task)).and_then(|task| {
             let thread = &self.threads[task.index()];
-            Some(self.engine.budget_left(task)? - (thread.used - thread.known))
+            Some(self.engine.budget_noticed_in(task)? - (thread.used - thread.known))
         });
         let due = match left {
             Some(left) => self.engine.next_due_with_budgets_from(self.resumed + left.or_zero()),
             None => self.engine.next_due(),
         };
         let mut due = due.unwrap_or(Time::MAX).min(self.end.unwrap_or(Time::MAX));
+        due = self.changes.first().map_or(due, |(at, _)| due.min(*at));
         if self.waiting > 0 {
             let until = |thread: &Thread| thread.wait.and_then(|wait| wait.until);
             due = self.threads.iter().filter_map(until).fold(due, Time::min);
         }
-        self.board.alarm(shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick));
+        let ticks = shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick);
+        // The time that this took is over.
+        let passed = self.board.ticks().wrapping_sub(counter);
+        self.board.alarm(ticks.saturating_sub(passed).max(1));
     }
 }
 
 impl Scheduler for Kernel {
     fn enter(&mut self) -> usize {
         let before = self.board.ticks();
-        let (call, fault) = free(|cs| (port::shared().call.borrow(cs).take(), port::shared().fault.borrow(cs).take()));
-        let now = port::now();
+        if core::mem::take(&mut self.empty) {
+            free(|cs| port::shared().call.borrow(cs).take());
+            let inside = self.board.ticks().wrapping_sub(before);
+            free(|cs| port::shared().set_inside(cs, inside));
+            return self.threads.len();
+        }
+        // One after the other: interrupts are masked for as long as one takes.
+        let now = free(|cs| port::shared().at(cs, before));
+        let call = free(|cs| port::shared().call.borrow(cs).take());
+        let fault = free(|cs| port::shared().fault.borrow(cs).take());
         self.costs.entries += 1;
         self.inputs.clear();
         self.account(now);
@@ -499,6 +557,7 @@ impl Scheduler for Kernel {
         }
         self.notes();
         self.watch(now);
+        self.change(now);
         let kind = self.inputs.get(measured).map_or(0, kind);
         let stepped = self.inputs.len() > measured || self.engine.next_due().is_some_and(|due| due <= now);
         if stepped {
@@ -508,8 +567,11 @@ impl Scheduler for Kernel {
         self.plan();
         if stepped {
             let ticks = self.board.ticks().wrapping_sub(before);
-            let (count, sum, most) = &mut self.costs.of[kind];
-            (*count, *sum, *most) = (*count + 1, *sum + u64::from(ticks), (*most).max(ticks));
+            self.costs.add(kind, ticks);
+            if self.current.is_some() {
+                self.costs.add(if self.last == self.current { SAME_TASK } else { OTHER_TASK }, ticks);
+                self.last = self.current;
+            }
         }
         free(|cs| port::shared().current.borrow(cs).set(self.current.map_or(IDLE, TaskId::index)));
         self.current.map_or(self.threads.len(), TaskId::index)

@@ -81,8 +81,10 @@ pub(crate) struct Shared {
     pub(crate) fault: Mutex<Cell<Option<Fault>>>,
     pub(crate) counts: Mutex<Cell<Option<Counts>>>,
     noted: Mutex<Cell<bool>>,
-    own: Mutex<Cell<[u64; FIGURES]>>,
+    own: Mutex<[Cell<u64>; FIGURES]>,
     clock: Mutex<Cell<Clock>>,
+    /// Ticks of the first entry within the kernel, and later those outside of it.
+    outside: Mutex<Cell<u32>>,
 }
 
 /// The board's counter, continued to 64 bits.
@@ -97,8 +99,13 @@ struct Clock {
 }
 
 impl Clock {
-    /// Ticks since time zero.
+    /// Ticks since time zero. An interrupt may have read a later counter meanwhile, which is no wrap.
     fn read(&mut self, counter: u32) -> u64 {
+        // Far more ticks than an interrupt takes, and far fewer than are left of a turn after the longest alarm.
+        const RECENT: u32 = 1 << 20;
+        if self.last.wrapping_sub(counter) < RECENT {
+            return (u64::from(self.high) << 32 | u64::from(self.last)) - self.zero;
+        }
         self.high += u32::from(counter < self.last);
         self.last = counter;
         (u64::from(self.high) << 32 | u64::from(counter)) - self.zero
@@ -130,9 +137,25 @@ impl Shared {
             fault: Mutex::new(Cell::new(None)),
             counts: Mutex::new(Cell::new(None)),
             noted: Mutex::new(Cell::new(false)),
-            own: Mutex::new(Cell::new([0; FIGURES])),
+            own: Mutex::new([const { Cell::new(0) }; FIGURES]),
             clock: Mutex::new(Cell::new(Clock { last: 0, high: 0, zero: 0, nanoseconds: 1, ticks: 0 })),
+            outside: Mutex::new(Cell::new(0)),
         }
+    }
+
+    pub(crate) fn set_inside(&self, cs: CriticalSection<'_>, ticks: u32) {
+        self.outside.borrow(cs).set(ticks);
+    }
+
+    /// The first entry took so many ticks in all.
+    pub(crate) fn set_whole(&self, cs: CriticalSection<'_>, ticks: u32) {
+        let outside = self.outside.borrow(cs);
+        outside.set(ticks.saturating_sub(outside.get()));
+    }
+
+    /// Ticks of an entry that the kernel itself does not see.
+    pub(crate) fn outside(&self, cs: CriticalSection<'_>) -> u32 {
+        self.outside.borrow(cs).get()
     }
 
     /// Runs a thread from its beginning.
@@ -154,12 +177,17 @@ impl Shared {
     /// The present instant; time zero before the start.
     pub(crate) fn now(&self, cs: CriticalSection<'_>) -> Time {
         let Some(board) = self.board.borrow(cs).get() else { return Time::ZERO };
+        self.at(cs, board.ticks())
+    }
+
+    /// The instant of the board's counter, which was read a moment ago and not before an earlier call's one.
+    pub(crate) fn at(&self, cs: CriticalSection<'_>, counter: u32) -> Time {
         let cell = self.clock.borrow(cs);
         let mut clock = cell.get();
         if clock.ticks == 0 {
             return Time::ZERO;
         }
-        let ticks = clock.read(board.ticks());
+        let ticks = clock.read(counter);
         cell.set(clock);
         instant(ticks, (clock.nanoseconds, clock.ticks))
     }
@@ -169,7 +197,7 @@ impl Shared {
         let board = critical_section::with(|cs| self.board.borrow(cs).get().copied());
         match board {
             Some(board) => {
-                board.report(format_args!("{fault}"));
+                board.report(fault.text(&mut Fault::room()));
                 board.end(Ending::Failed)
             }
             None => loop {
@@ -190,18 +218,15 @@ impl Shared {
         true
     }
 
-    /// The figures of the application.
-    pub(crate) fn own(&self, cs: CriticalSection<'_>) -> [u64; FIGURES] {
-        self.own.borrow(cs).get()
+    /// A figure of the application.
+    pub(crate) fn own(&self, cs: CriticalSection<'_>, index: usize) -> u64 {
+        self.own.borrow(cs).get(index).map_or(0, Cell::get)
     }
 
     pub(crate) fn set_own(&self, cs: CriticalSection<'_>, index: usize, value: u64) {
-        let own = self.own.borrow(cs);
-        let mut all = own.get();
-        if let Some(place) = all.get_mut(index) {
-            *place = value;
+        if let Some(place) = self.own.borrow(cs).get(index) {
+            place.set(value);
         }
-        own.set(all);
     }
 
     /// Whether something was noted since the last call.
@@ -262,6 +287,8 @@ mod tests {
     #[test]
     fn the_clock_continues_when_the_counter_wraps() {
         let mut clock = Clock { last: u32::MAX - 1, zero: u64::from(u32::MAX - 1), nanoseconds: 40, ticks: 1, high: 0 };
-        assert_eq!([u32::MAX, 3, 9, 2].map(|counter| clock.read(counter)), [1, 5, 11, (1 << 32) + 4]);
+        let counters = [u32::MAX, 3, 9, 7, 1 << 31, 1 << 28];
+        let expected = [1, 5, 11, 11, (1 << 31) + 2, (1 << 32) + (1 << 28) + 2];
+        assert_eq!(counters.map(|counter| clock.read(counter)), expected);
     }
 }

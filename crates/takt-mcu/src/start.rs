@@ -4,9 +4,9 @@ use crate::board::Board;
 use crate::fault::{Cause, Fault};
 use crate::kernel::{Kernel, Parts};
 use crate::port::{self, free};
-use crate::shared::{self, Slot};
+use crate::shared::{self, Call, IDLE, Slot};
 use crate::table::Table;
-use crate::task::{Task, TaskRef};
+use crate::task::{Task, TaskRef, call};
 use crate::trace::{Ring, Trace, Tracer};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -70,7 +70,13 @@ pub fn start<const N: usize>(
     trace: Trace,
 ) -> ! {
     let kernel = build(board, table, &threads.into(), trace);
-    free(|cs| port::shared().start_clock(cs, board.ticks(), board.frequency()));
+    // Interrupts can pend the kernel as soon as tasks have slots, and its first entry needs the stack of a thread.
+    port::mask();
+    free(|cs| {
+        let shared = port::shared();
+        let _ = shared.slots.borrow(cs).set((0..N).map(|_| Slot::default()).collect());
+        shared.start_clock(cs, board.ticks(), board.frequency());
+    });
     port::start(kernel)
 }
 
@@ -86,7 +92,6 @@ fn build<const N: usize>(
     let shared = port::shared();
     free(|cs| {
         let _ = shared.board.borrow(cs).set(board);
-        let _ = shared.slots.borrow(cs).set((0..N).map(|_| Slot::default()).collect());
     });
     let Some(engine) = engine(table, &handlers) else {
         let none = Fault { cause: Cause::Table, task: None, pc: 0, lr: 0, detail: 0, at: Time::ZERO };
@@ -99,6 +104,7 @@ fn build<const N: usize>(
         tracer: Tracer::new(ring, trace),
         restarts: table.restarts.to_vec(),
         duration: table.duration,
+        changes: table.changes,
         table: wire::hash(table.system),
     };
     let kernel = Box::new(Kernel::new(parts));
@@ -120,7 +126,8 @@ fn engine<const N: usize>(table: &Table<N>, handlers: &[Option<Handler>; N]) -> 
         return None;
     }
     let policy = Build::whole(&system, &Registry::default(), |build| (table.policy.build)(build)).ok()?;
-    Engine::with_policy(system, policy).ok()
+    // The build script has validated the system whose bytes these are.
+    Some(Engine::with_validated(system, policy))
 }
 
 impl shared::Program for Program {
@@ -137,13 +144,27 @@ impl shared::Program for Program {
 
 /// The idle thread empties the trace, and waits for interrupts.
 fn idle(program: &Program) -> ! {
-    // The first entry lets the first job run.
+    measure(program.board);
+    // The next entry lets the first job run.
     free(|_| port::pend());
     loop {
         if program.ring.is_none_or(|ring| ring.drain(program.board)) {
             port::wait();
         }
     }
+}
+
+/// Makes the first entry as a call of a task does, and measures it. The kernel measures its own part.
+fn measure(board: &dyn Board) {
+    let shared = port::shared();
+    let stand_for = |task| free(|cs| shared.current.borrow(cs).set(task));
+    stand_for(0);
+    let before = board.ticks();
+    // It cannot fail: the kernel takes the call, and does nothing.
+    let _ = call(Call::Yield);
+    let after = board.ticks();
+    stand_for(IDLE);
+    free(|cs| shared.set_whole(cs, after.wrapping_sub(before)));
 }
 
 /// The interrupt of the board's alarm calls it.

@@ -1,7 +1,8 @@
 //! Tables: a workload as the kernel takes it. `takt-mcu-build` writes them.
 
+use takt_core::input::Input;
 use takt_core::policy::Entry;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// The table of a workload with `N` tasks.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Table<const N: usize> {
     pub stacks: [u32; N],
     /// Whether a fault in the task aborts its job; otherwise the kernel stops.
     pub restarts: [bool; N],
+    /// Changes of the system with their instants, in ascending order. The kernel makes each of them an input of the engine.
+    pub changes: &'static [(Time, Input)],
     /// How long the kernel runs; without it, for ever.
     pub duration: Option<Span>,
 }

@@ -6,13 +6,13 @@
 //! (`detail` then is its partition), or the records dropped (in the `end` row). The `detail` of a row `window_table` is a window table as JSON, and
 //! `number` is that of the table. A frequency has its domain as `window` and kilohertz as `number`, a temperature its zone as `window` and
 //! thousandths of a degree as `amount_ns`, a limit of an idle latency microseconds as `number`, and a skipped start its partition as
-//! `number`. `next_ns` is the next burst, or the correction
+//! `number`. A measured value has its meter as `window` and itself as `amount_ns`. `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Change, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
+use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::borrow::Cow;
 use std::io;
 use takt_core::model::WindowTable;
@@ -169,6 +169,16 @@ impl Writer for Csv {
         self.out.text(",");
         self.out.int(change.pid);
         self.out.text(",,,\n");
+        self.out.spill()
+    }
+
+    fn measured(&mut self, measured: &Measured) -> io::Result<()> {
+        self.out.int(measured.at.ns());
+        self.out.text(",,measured,,,,,,");
+        self.out.int(measured.value);
+        self.out.text(",");
+        self.out.int(measured.meter);
+        self.out.text(",,,,\n");
         self.out.spill()
     }
 

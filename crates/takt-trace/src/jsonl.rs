@@ -2,7 +2,7 @@
 
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
-use crate::{Change, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
+use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::io;
 use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
@@ -157,6 +157,14 @@ impl Writer for JsonLines {
         self.number(",\"pid\":", change.pid);
         self.out.text(",\"command\":");
         self.out.text(&serde_json::Value::from(change.command.as_str()).to_string());
+        self.out.text("}\n");
+        self.out.spill()
+    }
+
+    fn measured(&mut self, measured: &Measured) -> io::Result<()> {
+        self.number("{\"at\":", measured.at.ns());
+        self.number(",\"type\":\"measured\",\"meter\":", measured.meter);
+        self.number(",\"value\":", measured.value);
         self.out.text("}\n");
         self.out.spill()
     }

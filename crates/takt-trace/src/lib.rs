@@ -28,4 +28,6 @@ mod trace;
 pub mod window_table;
 
 pub use format::{Format, read, writer};
-pub use trace::{Change, DomainLabel, Footer, Header, ReadError, Stamped, TaskLabel, Trace, Writer};
+pub use trace::{
+    Change, DomainLabel, Footer, Header, Measured, MeterLabel, Quantity, ReadError, Stamped, TaskLabel, Trace, Writer,
+};

@@ -1,5 +1,6 @@
 //! The words by which text formats call things.
 
+use crate::Quantity;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Completion, Hosts, Kind, PolicySpec, Setting};
 use takt_core::policy::Registry;
@@ -33,6 +34,14 @@ const COMPLETIONS: [(Completion, &str); 4] = [
     (Completion::None, "none"),
 ];
 
+/// Kinds of measured values, by the words of text formats.
+const QUANTITIES: [(Quantity, &str); 4] = [
+    (Quantity::Frequency, "frequency_khz"),
+    (Quantity::Temperature, "temperature_millidegrees"),
+    (Quantity::Energy, "energy_uj"),
+    (Quantity::Time, "time_ms"),
+];
+
 /// Reports whether a chart shows another character in the place of this one: a control character, or one that changes a text and
 /// has no width of its own.
 pub(crate) fn is_hidden(c: char) -> bool {
@@ -50,6 +59,21 @@ fn value_of<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
 
 pub(crate) fn reason(reason: StopReason) -> &'static str {
     name_of(&REASONS, &reason)
+}
+pub(crate) fn quantity(quantity: Quantity) -> &'static str {
+    name_of(&QUANTITIES, &quantity)
+}
+pub(crate) fn quantity_from(name: &str) -> Option<Quantity> {
+    value_of(&QUANTITIES, name)
+}
+/// What a meter measures, for people.
+pub(crate) fn quantity_title(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Frequency => "frequency",
+        Quantity::Temperature => "temperature",
+        Quantity::Energy => "energy",
+        Quantity::Time => "time",
+    }
 }
 pub(crate) fn outcome(outcome: Outcome) -> &'static str {
     name_of(&OUTCOMES, &outcome)

@@ -17,7 +17,7 @@ mod wire;
 
 use crate::out::Out;
 use crate::timeline::{Asked, Policies, Switch};
-use crate::{Change, Footer, Header, Stamped, TaskLabel, Writer, names};
+use crate::{Change, Footer, Header, Measured, Quantity, Stamped, TaskLabel, Writer, names};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use takt_core::cpus::MAX_CPUS;
@@ -85,6 +85,7 @@ enum PowerCounter {
     Frequency,
     Temperature,
     IdleLatency,
+    Meter,
 }
 
 pub(crate) struct Perfetto {
@@ -143,6 +144,7 @@ impl Perfetto {
             titles: Header {
                 frequency_domains: header.frequency_domains.clone(),
                 zones: header.zones.clone(),
+                meters: header.meters.clone(),
                 partitions: header.partitions.clone(),
                 ..Header::default()
             },
@@ -398,6 +400,17 @@ impl Perfetto {
         }
     }
 
+    /// The unit of a meter.
+    fn meter_unit(&self, meter: u16) -> &'static str {
+        match self.titles.meters.get(usize::from(meter)).map(|label| label.quantity) {
+            Some(Quantity::Frequency) => "kHz",
+            Some(Quantity::Temperature) => "m°C",
+            Some(Quantity::Energy) => "uJ",
+            Some(Quantity::Time) => "ms",
+            None => "",
+        }
+    }
+
     /// A value of a frequency domain, a thermal zone or the idle latency of a CPU.
     fn power(&mut self, kind: PowerCounter, index: u16, value: i64) {
         let track = self.power_track(kind, index);
@@ -405,6 +418,7 @@ impl Perfetto {
             let (name, unit) = match kind {
                 PowerCounter::Frequency => (format!("{} frequency", self.titles.frequency_domain(index)), "kHz"),
                 PowerCounter::Temperature => (format!("{} temperature", self.titles.zone(index)), "m°C"),
+                PowerCounter::Meter => (self.titles.meter(index), self.meter_unit(index)),
                 PowerCounter::IdleLatency => {
                     let cpus = &self.rounds[usize::from(index)].0;
                     (format!("{cpus} idle latency limit, -1 for none"), "us")
@@ -739,6 +753,12 @@ impl Writer for Perfetto {
         let (uid, pid) = (change.uid.to_string(), change.pid.to_string());
         let notes = [("command", change.command.as_str()), ("uid", &uid), ("pid", &pid)];
         self.tell(&format!("change {}", change.command), notes.into_iter());
+        self.out.spill()
+    }
+
+    fn measured(&mut self, measured: &Measured) -> io::Result<()> {
+        self.last = self.last.max(measured.at.ns().max(0) as u64);
+        self.power(PowerCounter::Meter, measured.meter, measured.value);
         self.out.spill()
     }
 

@@ -1,6 +1,6 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
-use crate::{Change, DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
+use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Stamped, TaskLabel, Trace};
 use crate::{names, window_table};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ pub(crate) struct Row<'a> {
     pub(crate) deadline: Option<i64>,
     #[serde(default, alias = "consumed", alias = "value", alias = "millidegrees")]
     pub(crate) amount: Option<i64>,
-    #[serde(default, alias = "domain", alias = "uid", alias = "zone")]
+    #[serde(default, alias = "domain", alias = "uid", alias = "zone", alias = "meter")]
     pub(crate) window: Option<u32>,
     #[serde(
         default,
@@ -108,8 +108,8 @@ impl Rows {
             return Err("there is a record after the end of the trace".into());
         }
         let times = [("at", Some(row.at)), ("applied", row.applied), ("deadline", row.deadline)];
-        // What a setting is set to need not be a time.
-        let amount = row.amount.filter(|_| row.kind != "configure");
+        // What a setting is set to, and a measured value, need not be a time.
+        let amount = row.amount.filter(|_| row.kind != "configure" && row.kind != "measured");
         let spans = [("amount", amount), ("set_point", row.set_point), ("measured", row.measured), ("next", row.next)];
         times.into_iter().chain(spans).try_for_each(|(name, ns)| within_reach(name, ns))?;
         fn need<T>(value: Option<T>, name: &str, row: &Row<'_>) -> Result<T, String> {
@@ -139,6 +139,17 @@ impl Rows {
                     uid: need(row.window, "uid", row)?,
                     pid: u32::try_from(pid).map_err(|_| format!("there is no process {pid}"))?,
                     command: row.detail.as_deref().unwrap_or_default().to_owned(),
+                });
+                return Ok(());
+            }
+            "measured" => {
+                let meter = need(row.window, "meter", row)?;
+                let known = (meter as usize) < self.trace.header.meters.len();
+                let meter = u16::try_from(meter).ok().filter(|_| known);
+                self.trace.measured.push(Measured {
+                    at: Time::from_ns(row.at),
+                    meter: meter.ok_or("there is no such meter in the header")?,
+                    value: need(row.amount, "value", row)?,
                 });
                 return Ok(());
             }
@@ -304,6 +315,8 @@ struct HeaderJson {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     zones: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    meters: Vec<MeterJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     partitions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
@@ -317,6 +330,12 @@ struct HeaderJson {
     start_unix_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start_monotonic_ns: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MeterJson {
+    name: String,
+    quantity: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -349,6 +368,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         completion: t.completion.map(|c| names::completion(c).into()),
         added: t.added,
     };
+    let meter = |m: &MeterLabel| MeterJson { name: m.name.clone(), quantity: m.quantity.name().into() };
     let json = HeaderJson {
         takt_trace: VERSION,
         source: h.source.clone(),
@@ -366,6 +386,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         alternatives: h.alternatives.clone(),
         frequency_domains: h.frequency_domains.clone(),
         zones: h.zones.clone(),
+        meters: h.meters.iter().map(meter).collect(),
         partitions: h.partitions.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
         tables: h.tables.iter().map(|(number, table)| (*number, window_table::to_json(table))).collect(),
@@ -388,6 +409,10 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     within_reach("duration_ns", h.duration_ns)?;
     h.window_lengths_ns.iter().try_for_each(|ns| within_reach("window_lengths_ns", Some(*ns)))?;
     let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));
+    let meter = |m: MeterJson| {
+        let quantity = names::quantity_from(&m.quantity).ok_or_else(|| format!("`{}` is no quantity", m.quantity))?;
+        Ok::<_, String>(MeterLabel { name: m.name, quantity })
+    };
     let task = |t: TaskJson| {
         let known = |word: &String| names::completion_from(word).ok_or_else(|| format!("`{word}` is no completion"));
         let completion = t.completion.as_ref().map(known).transpose()?;
@@ -410,6 +435,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         alternatives: h.alternatives,
         frequency_domains: h.frequency_domains,
         zones: h.zones,
+        meters: h.meters.into_iter().map(meter).collect::<Result<_, _>>()?,
         partitions: h.partitions,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
         tables: (h.tables.iter())

@@ -42,6 +42,8 @@ pub struct Header {
     pub frequency_domains: Vec<String>,
     /// The thermal zones that records name by number; empty without a power policy.
     pub zones: Vec<String>,
+    /// The meters that measured values name by number; empty where nothing is measured.
+    pub meters: Vec<MeterLabel>,
     /// The partitions that records of skipped starts name by number; empty without a power policy.
     pub partitions: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
@@ -85,6 +87,36 @@ pub struct DomainLabel {
     pub policy: String,
 }
 
+/// The kind of a measured value, with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// A frequency in kHz.
+    Frequency,
+    /// A temperature in thousandths of a degree Celsius.
+    Temperature,
+    /// Energy since the start, in µJ.
+    Energy,
+    /// Time at a frequency since the start, in ms.
+    Time,
+}
+
+impl Quantity {
+    /// Its word in text formats, with its unit: `frequency_khz`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        names::quantity(self)
+    }
+}
+
+/// A quantity that the machine of a real run measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterLabel {
+    /// Its name: `policy0`, `coretemp:Package id 0`, `package-0`.
+    pub name: String,
+    /// Its kind.
+    pub quantity: Quantity,
+}
+
 /// The name with this index, or else a number.
 fn named(names: &[String], index: usize, kind: &str) -> String {
     let name = names.get(index).filter(|name| !name.is_empty());
@@ -108,6 +140,13 @@ impl Header {
     #[must_use]
     pub fn zone(&self, zone: u16) -> String {
         named(&self.zones, zone.into(), "zone")
+    }
+
+    /// The title of a meter: its name with what it measures, or else its number.
+    #[must_use]
+    pub fn meter(&self, meter: u16) -> String {
+        let Some(label) = self.meters.get(usize::from(meter)) else { return format!("meter {meter}") };
+        format!("{} {}, measured", label.name, names::quantity_title(label.quantity))
     }
 
     /// The title of a partition: its name, or else its number.
@@ -188,6 +227,17 @@ impl std::fmt::Display for Change {
     }
 }
 
+/// A value that the machine of a real run measured. It is no record of the engine: no policy learned of it, and a replay does without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// When it was read; the value holds until the next one of its meter.
+    pub at: Time,
+    /// The meter, as an index into [`Header::meters`].
+    pub meter: u16,
+    /// The value, in the unit of its [`Quantity`].
+    pub value: i64,
+}
+
 /// The end of a trace that was closed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
@@ -206,6 +256,8 @@ pub struct Trace {
     pub records: Vec<Stamped>,
     /// Changes of the run from outside. Each follows the records of its instant.
     pub changes: Vec<Change>,
+    /// Measured values, in the order of their instants.
+    pub measured: Vec<Measured>,
     /// Its end; `None` when the writer did not get to it.
     pub footer: Option<Footer>,
 }
@@ -238,6 +290,15 @@ pub trait Writer {
     /// As [`Writer::record`].
     fn change(&mut self, change: &Change) -> io::Result<()> {
         let _ = change;
+        Ok(())
+    }
+
+    /// Writes a measured value. Outputs that are no traces ignore it.
+    ///
+    /// # Errors
+    /// As [`Writer::record`].
+    fn measured(&mut self, measured: &Measured) -> io::Result<()> {
+        let _ = measured;
         Ok(())
     }
 

@@ -334,7 +334,7 @@ impl Table {
             }
         }
         // A batch job, or one from a list, may have no end.
-        let enough = ["cmd", "runtime", "steps", "execution", "batch", "releases"];
+        let enough = ["cmd", "thread_of", "runtime", "steps", "execution", "batch", "releases"];
         if enough.iter().all(|key| reader.lacks(node, key)) {
             reader.push(
                 Diagnostic::error(Code::MissingKey, &node.head(), "a process has no `cmd`")

@@ -1,5 +1,7 @@
 //! `takt check`: is this file good, and is the schedule?
 
+mod power;
+
 use super::aborts;
 use crate::failure::Failure;
 use crate::input::{Input, priorities_note, warn};
@@ -11,6 +13,7 @@ use crate::report::percent as millionths;
 use crate::report::{Cell, number, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
 use takt_analysis::placement::{self, Home};
@@ -36,6 +39,9 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long, conflicts_with = "canonical")]
     json: bool,
+    /// Report the power management of an imitated machine, whose files are below this directory
+    #[arg(long, value_name = "DIR", hide = true)]
+    sysfs_root: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -51,15 +57,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     crate::input::engine(handed.system).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     not_carried_out(&workload);
     processes_here(&workload)?;
+    let power = power::Plan::of(&workload, args.sysfs_root.as_deref());
     if workload.system.windows.is_empty() {
         let class = |task: &TaskInfo| task.class.map(|class| format!("{} ({class})", task.name));
         let of_kernel: Vec<String> = workload.tasks.iter().filter_map(class).collect();
-        check_online(&workload.without_classes(), &of_kernel, args, &mut out)
+        check_online(&workload.without_classes(), &of_kernel, power.as_ref(), args, &mut out)
     } else {
         if args.assignment {
             writeln!(out, "note: under a window table the windows say which partition has which CPU")?;
         }
-        check_table(&workload, args.json, &mut out)
+        check_table(&workload, power.as_ref(), args.json, &mut out)
     }
 }
 
@@ -89,7 +96,13 @@ fn not_carried_out(workload: &Workload) {
 }
 
 /// `of_kernel` are the tasks of the kernel's classes, which the workload does not have any more.
-fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mut impl Write) -> Outcome {
+fn check_online(
+    workload: &Workload,
+    of_kernel: &[String],
+    power: Option<&power::Plan>,
+    args: &Args,
+    out: &mut impl Write,
+) -> Outcome {
     let progress = Progress::busy("checking");
     let judged = |verdict| beside(in_scenario(named(verdict, workload), workload), of_kernel);
     let verdict = judged(online::verdict(&workload.system));
@@ -149,6 +162,9 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
             object["domains"] = named.map(part).collect();
         }
         object["aborts"] = aborts::json(workload);
+        if let Some(power) = power {
+            object["power"] = power.json();
+        }
         writeln!(out, "{object}")?;
     } else {
         let system = &workload.system;
@@ -156,6 +172,7 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
         let tasks = several(system.tasks.len(), "task", "tasks");
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
         crate::modules::hashes(system).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        power.map_or(Vec::new(), power::Plan::lines).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if !of_kernel.is_empty() {
             writeln!(out, "note: the kernel schedules {}; this check leaves them out", of_kernel.join(", "))?;
         }
@@ -377,7 +394,7 @@ struct Tables<'a> {
     guests: Vec<supply::Verdict>,
 }
 
-fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
+fn check_table(workload: &Workload, power: Option<&power::Plan>, as_json: bool, out: &mut impl Write) -> Outcome {
     let system = &workload.system;
     let report = windows::report(system);
     let fits = report.windows.iter().all(|w| w.fits);
@@ -385,9 +402,13 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
     let tables = Tables { workload, report, fits, guests };
     let no = tables.answer() == online::Answer::No;
     if as_json {
-        writeln!(out, "{}", tables.json())?;
+        let mut object = tables.json();
+        if let Some(power) = power {
+            object["power"] = power.json();
+        }
+        writeln!(out, "{object}")?;
     } else {
-        tables.print(out)?;
+        tables.print(power.map_or(Vec::new(), power::Plan::lines), out)?;
     }
     Ok(if no { crate::outcome::Verdict::No } else { crate::outcome::Verdict::Done })
 }
@@ -461,17 +482,20 @@ impl Tables<'_> {
         })
     }
 
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    /// With these lines after the first one.
+    fn print(&self, more: Vec<String>, out: &mut impl Write) -> io::Result<()> {
         let (system, report) = (&self.workload.system, &self.report);
         writeln!(
             out,
-            "{}: {}, {}, {}, hyperperiod (major frame) {}\n",
+            "{}: {}, {}, {}, hyperperiod (major frame) {}",
             self.workload.source.name,
             several(system.partitions.len(), "partition", "partitions"),
             several(system.tasks.len(), "process", "processes"),
             several(report.windows.len(), "window", "windows"),
             report.major_frame
         )?;
+        more.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        writeln!(out)?;
         table(out, &self.window_rows())?;
         writeln!(out)?;
         table(out, &self.partition_rows())?;

@@ -72,7 +72,7 @@ enum Command {
         /// The task
         task: String,
     },
-    /// Change terms and policies to those of another version of the workload, all at once or nothing
+    /// Change tasks, terms and policies to those of another version of the workload, all at once or nothing
     Reload {
         /// The workload
         file: PathBuf,

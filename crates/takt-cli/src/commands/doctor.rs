@@ -1,6 +1,6 @@
 //! `takt doctor`: what this machine can do, and the fix for what it cannot.
 
-use crate::commands::isolate;
+use crate::commands::{isolate, mcu};
 use crate::failure::{Failure, colour};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::json;
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         return Ok(Verdict::Done);
     }
-    let report = probe::probe();
+    let mut report = probe::probe();
+    report.findings.extend(mcu::findings());
     if args.json {
         let findings = report.findings.iter().map(|f| {
             let status = match f.status {

@@ -15,13 +15,15 @@ use takt_core::model::WindowTable;
 use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Change, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer};
+use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Trace, Writer};
 use takt_workload::Code;
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
 /// More changes from outside are not drawn.
 const CHANGES_MAX: usize = 1000;
+/// More measured values are not drawn.
+const MEASURED_MAX: usize = 100_000;
 /// A run with at most this many records is drawn in the terminal.
 const TEXT_MAX: usize = 400;
 
@@ -222,6 +224,7 @@ pub(crate) struct Recorder {
     rotate: Arc<AtomicBool>,
     kept: Vec<Stamped>,
     changes: Vec<Change>,
+    measured: Vec<Measured>,
     keep: usize,
     overflow: bool,
     gantt: Option<(PathBuf, SvgOptions)>,
@@ -255,6 +258,7 @@ impl Recorder {
             rotate,
             kept: Vec::new(),
             changes: Vec::new(),
+            measured: Vec::new(),
             keep,
             overflow: false,
             gantt: args.gantt.clone().map(|path| (path, options)),
@@ -288,6 +292,14 @@ impl Recorder {
         self.written.iter_mut().for_each(|file| file.with(|writer| writer.change(&change)));
         if !self.overflow && self.keep > 0 && self.changes.len() < CHANGES_MAX {
             self.changes.push(change);
+        }
+    }
+
+    /// A value that the machine measured.
+    pub(crate) fn measured(&mut self, measured: Measured) {
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.measured(&measured)));
+        if !self.overflow && self.keep > 0 && self.measured.len() < MEASURED_MAX {
+            self.measured.push(measured);
         }
     }
 
@@ -335,7 +347,8 @@ impl Recorder {
         let written: Result<(), Failure> = ends.into_iter().collect();
         let truncated = self.overflow;
         let footer = if truncated { None } else { Some(footer) };
-        let mut trace = Trace { header: self.header, records: self.kept, changes: self.changes, footer };
+        let mut trace =
+            Trace { header: self.header, records: self.kept, changes: self.changes, measured: self.measured, footer };
         if truncated {
             // Drawn as far as it was kept.
             trace.header.duration = None;

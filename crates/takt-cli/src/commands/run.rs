@@ -173,6 +173,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut header = header::header(&workload, "run", length);
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
+        header.meters = plan.power.as_ref().map_or(Vec::new(), |settings| power::labels(&settings.meters));
+        steps.meters(&header.meters);
         power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
     }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
@@ -595,7 +597,7 @@ fn control(
     let (control, handle) = takt_exec::Control::new(mirror, workload.domains.clone(), one_policy)?;
     let opened = Opened {
         handle,
-        load: loader(args.input.clone(), workload),
+        load: loader(args.input.clone(), workload, platform),
         find: additions::finder(workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
@@ -605,8 +607,10 @@ fn control(
 }
 
 /// Reads another version of the workload of a run.
-fn loader(input: Input, workload: &Workload) -> Loader {
+fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loader {
+    let power = workload.power.clone().zip(platform.cloned());
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
         let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
         let input = Input { file: file.into(), ..input.clone() };
@@ -626,13 +630,18 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             )
         });
         let mut other = read?;
+        let (new, excluded) = run.candidates(&other.source)?;
         other.hand_over();
         other.clear_simulated();
         let mut fixed = Vec::new();
         for own in &infos {
-            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
-                && new != own
-            {
+            let Some(mut new) = other.tasks.iter().find(|new| new.name == own.name).cloned() else { continue };
+            // The number of a task depends on the tasks before it.
+            let leader = new.thread_of.map(|leader| &other.tasks[leader.index()].name);
+            new.thread_of = leader.and_then(|leader| {
+                infos.iter().position(|info| info.name == *leader).map(|index| TaskId(index as u32))
+            });
+            if new != *own {
                 fixed.push(format!("the process of task `{}`", own.name));
             }
         }
@@ -643,7 +652,13 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             fixed.push("settings of the file".into());
         }
         let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed })
+        let frequencies = power.as_ref().map(|(spec, platform)| other.slice_frequencies(spec, platform)).transpose();
+        let frequencies = frequencies.map_err(|diagnostic| {
+            let hint = diagnostic.hint.clone().unwrap_or_default();
+            fault("wrong-file", diagnostic.message.clone(), &format!("nothing has changed; {hint}"))
+        })?;
+        let frequencies = frequencies.unwrap_or_default();
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded, frequencies })
     })
 }
 
@@ -735,6 +750,11 @@ impl Observer for Watch<'_> {
         let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
         let command = command.chars().take(COMMAND_MOST).collect();
         self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        Ok(())
+    }
+    fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {
+        self.steps.measured(at, meter, value);
+        self.recorder.measured(takt_trace::Measured { at, meter, value });
         Ok(())
     }
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
 use takt_core::time::Time;
-use takt_trace::{Change, Footer, Format, Header, Stamped, TaskLabel, Writer};
+use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Writer};
 
 /// The least size of a file: a header, and room for a few records.
 pub(crate) const LEAST: u64 = 64 << 10;
@@ -257,6 +257,11 @@ impl Writer for Series {
         self.begun = true;
         self.last = self.last.max(change.at);
         Ok(())
+    }
+
+    fn measured(&mut self, measured: &Measured) -> io::Result<()> {
+        self.make_room()?;
+        self.writer()?.measured(measured)
     }
 
     fn task(&mut self, at: Time, task: &TaskLabel) -> io::Result<()> {

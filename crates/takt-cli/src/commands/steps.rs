@@ -2,7 +2,8 @@
 //!
 //! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. A window table
 //! that may take over is an object `table` before the first step that names it; tables are numbered in the order of these lines. A task that was
-//! added is an object `task` before its step, with the text of the file that describes it; such tasks have the numbers after those of the workload. The
+//! added is an object `task` before its step, with the text of the file that describes it; such tasks have the numbers after those of the workload. An
+//! object `measured` is a value that the machine measured; a replay ignores it. The
 //! last line is an object `end` with the number of steps, the number of records that the run lost, and a checksum of all lines
 //! before it. A record without that line was cut off.
 
@@ -28,7 +29,7 @@ use takt_core::utility::MOST;
 use takt_core::work::Work;
 use takt_exec::{Issuer, NewTask};
 use takt_sim::Step;
-use takt_trace::window_table;
+use takt_trace::{MeterLabel, window_table};
 use takt_workload::{Code, MAX_DURATION, TaskInfo, Workload};
 
 /// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended.
@@ -42,6 +43,8 @@ pub(crate) struct Writer {
     error: Option<io::Error>,
     steps: u64,
     checksum: Checksum,
+    /// Names and quantities of the meters of the machine.
+    meters: Vec<(String, &'static str)>,
 }
 
 impl Writer {
@@ -60,7 +63,13 @@ impl Writer {
                    "fingerprint": fingerprint::of(&real)})
         });
         let (steps, checksum) = (0, Checksum::default());
-        Writer { path: path.map(Path::to_path_buf), header, out: None, error: None, steps, checksum }
+        let path = path.map(Path::to_path_buf);
+        Writer { path, header, out: None, error: None, steps, checksum, meters: Vec::new() }
+    }
+
+    /// The machine has these meters.
+    pub(crate) fn meters(&mut self, meters: &[MeterLabel]) {
+        self.meters = meters.iter().map(|meter| (meter.name.clone(), meter.quantity.name())).collect();
     }
 
     /// The run has this power policy.
@@ -121,6 +130,14 @@ impl Writer {
                 change["loaded"] = loaded.iter().map(fingerprint::policy).map(Value::Object).collect();
             }
             self.put(&json!({"change": change}));
+        }
+    }
+
+    /// A meter of the machine has had this value since this instant. A replay ignores it.
+    pub(crate) fn measured(&mut self, at: Time, meter: u16, value: i64) {
+        if self.out.is_some() {
+            let (name, quantity) = self.meters.get(usize::from(meter)).cloned().unwrap_or_default();
+            self.put(&json!({"measured": {"at_ns": at.ns(), "name": name, "quantity": quantity, "value": value}}));
         }
     }
 
@@ -292,6 +309,10 @@ impl Reader {
                 if let Value::Array(list) = &value["change"]["loaded"] {
                     loaded.clone_from(list);
                 }
+                continue;
+            }
+            // No policy has learned of it.
+            if value["measured"].is_object() {
                 continue;
             }
             if value["task"].is_object() {
@@ -614,6 +635,7 @@ mod tests {
         let (first, second) = (Some(PartitionId(0)), Some(PartitionId(1)));
         let window = |length, slices| Window { length: Span::from_ms(length), slices };
         let table = WindowTable {
+            frequencies: vec![vec![(1, 600_000)]],
             windows: vec![
                 window(5, vec![slice(CpuSet::first(2), first, second)]),
                 window(3, vec![slice(CpuSet::single(1), None, first)]),

@@ -520,6 +520,7 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
     let inside = |at: Time| at >= from && to.is_none_or(|to| at <= to);
     trace.records.retain(|r| inside(r.record.at));
     trace.changes.retain(|change| inside(change.at));
+    trace.measured.retain(|measured| inside(measured.at));
     if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
         footer.end = footer.end.min(to);
     }
@@ -542,14 +543,19 @@ fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
 fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
     let progress = Progress::part(trace.records.len().max(1) as u64, "of the trace written");
     let mut changes = trace.changes.iter().peekable();
+    let mut measured = trace.measured.iter().peekable();
     for record in &trace.records {
         while let Some(change) = changes.next_if(|change| change.at < record.record.at) {
             writer.change(change)?;
+        }
+        while let Some(measured) = measured.next_if(|measured| measured.at <= record.applied) {
+            writer.measured(measured)?;
         }
         writer.record(record)?;
         progress.inc(1);
     }
     changes.try_for_each(|change| writer.change(change))?;
+    measured.try_for_each(|measured| writer.measured(measured))?;
     match &trace.footer {
         Some(footer) => writer.finish(footer),
         None => writer.flush(),

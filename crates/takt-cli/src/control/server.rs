@@ -515,7 +515,7 @@ fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
 /// A time of grace in milliseconds.
 fn grace(ms: u64) -> Result<Span, Fault> {
     if ms > GRACE_MAX_MS {
-        let hint = format!("choose at most {GRACE_MAX_MS} milliseconds");
+        let hint = format!("choose at most {}", Span::from_ms(GRACE_MAX_MS as i64));
         return Err(wrong("out-of-range", "the time of grace is too long".into(), hint));
     }
     Ok(Span::from_ms(ms as i64))
@@ -592,8 +592,8 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::NotAdmitted(reason) => {
             wrong(NOT_ADMITTED, reason, "ask for less, remove another task, or choose another policy")
         }
-        Refusal::NotStarted(reason) => {
-            wrong(NOT_STARTED, format!("the task is not added: {reason}"), "correct its `cmd` or its settings")
+        Refusal::NotStarted { task, reason } => {
+            wrong(NOT_STARTED, format!("task `{task}` is not added: {reason}"), "correct its `cmd` or its settings")
         }
         Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
         Refusal::Over(why) => wrong(OVER, why.into(), "`takt ctl status` shows the runs that there are"),

@@ -15,6 +15,7 @@ mod import;
 mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
+mod mcu;
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
 mod placement;

@@ -3,6 +3,7 @@
 use crate::common::{Room, workloads};
 use std::fs;
 use takt_core::record::RecordKind;
+use takt_testing::sysfs::Machine;
 
 fn example(name: &str) -> String {
     workloads().join("features").join(name).display().to_string()
@@ -79,6 +80,35 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
 }
 
 /// The canonical form means the same.
+/// `takt check` reports the requests, the frequency domains of the file or of this machine, and what they lack.
+#[test]
+fn check_reports_the_power_policy() {
+    let room = Room::new();
+    let file = example("power.yaml");
+    let text = room.takt(&["check", &file]).expect(0).stdout;
+    assert!(text.contains("power policy minbe: ") && text.contains("; requests frequencies"), "{text}");
+    assert!(text.contains("frequency domain a53 of platform (CPU 0-3): 600, 896, 1104, 1200 MHz"), "{text}");
+    let table = "partitions: [{name: A, processes: [{cmd: x, budget: 10}]}]\nwindows:\n\
+                 - {length: 20, slices: [{cpu: 0, frequency: 1000, sc_partition: A}]}\n";
+    fs::write(room.path("w.yaml"), table).unwrap();
+    Machine::acpi_cpufreq(&room.path("m"));
+    let check = |power: &str, machine: &str| {
+        let json =
+            room.takt(&["check", "w.yaml", "--power", power, "--sysfs-root", machine, "--json"]).expect(0).json();
+        json["power"].clone()
+    };
+    let fits = check("low", "m");
+    assert_eq!(fits["domains"][0]["khz"], serde_json::json!([800_000, 1_200_000, 1_800_000, 2_400_000]));
+    assert_eq!(fits["lacks"], serde_json::json!([]));
+    let lacks = check("per_slice", "m")["lacks"].to_string();
+    assert!(lacks.contains("1000 MHz") && lacks.contains("800"), "{lacks}");
+    let none = check("low", "nowhere")["lacks"].to_string();
+    assert!(none.contains("no control of CPU frequencies"), "{none}");
+    assert_eq!(check("skip_be:x86_pkg_temp,60", "m")["requests"][0], "skipped starts of best-effort partitions");
+    let warned = room.takt(&["check", "w.yaml", "--power", "per_slice", "--sysfs-root", "m"]).expect(0).stdout;
+    assert!(warned.contains("warning: `takt run` refuses this power policy here: "), "{warned}");
+}
+
 #[test]
 fn the_canonical_form_keeps_the_power_policy_and_the_platform() {
     let room = Room::new();

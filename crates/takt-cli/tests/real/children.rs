@@ -1,9 +1,14 @@
 //! Processes and surroundings that do not behave.
 
 use crate::common::{
-    Room, Running, TAKT, attempts, ensure, groups, kill, mechanisms, pause, processes, starters, state, until, watchers,
+    Room, Running, TAKT, attempts, ensure, groups, has_cpus, kill, mechanisms, pause, processes, starters, state,
+    until, watchers,
 };
 use crate::machine::{Capability, on_cpus, skip};
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -453,4 +458,109 @@ fn a_run_survives_the_end_of_its_starter() {
             });
         }
     });
+}
+
+/// The starter dies after it has started a process and before it has answered. That process is removed, and another one takes its place.
+#[test]
+fn a_half_started_process_is_replaced() {
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(
+                "policy: edf\ncpus: 0\ntasks:\n\
+             - {name: again, period: 20ms, runtime: 4ms, init: yes, on_exit: restart, cmd: exec takt burn --runtime 1ms --jobs 10}\n",
+            );
+            let running = room.start(&["run", "w.yaml", "--duration", "900ms", "--json", "--mechanism", mechanism]);
+            until("the schedule runs", || starters(running.pid()).len() == 1);
+            let starter = starters(running.pid())[0];
+            match killed_in_the_middle(starter) {
+                Ok(()) => {}
+                Err(Errno::EPERM) => return println!("SKIPPED: this user may not trace processes"),
+                Err(e) => panic!("{mechanism}: {e}"),
+            }
+            until("nothing is left of it", || starters(running.pid()).is_empty());
+            let run = running.wait().json();
+            let restarts = run["tasks"][0]["restarts"].as_u64().expect("a count");
+            assert!(restarts >= 2, "{mechanism}: {run}");
+            assert_eq!(run["tasks"][0]["failures"], 0, "{mechanism}: {run}");
+        }
+    });
+}
+
+/// Kills a process when it has started the next one, which begins all the same.
+fn killed_in_the_middle(starter: i32) -> nix::Result<()> {
+    let starter = Pid::from_raw(starter);
+    let events = ptrace::Options::PTRACE_O_TRACECLONE | ptrace::Options::PTRACE_O_TRACEFORK;
+    ptrace::seize(starter, events)?;
+    loop {
+        match waitpid(starter, Some(WaitPidFlag::__WALL))? {
+            WaitStatus::PtraceEvent(..) => break,
+            WaitStatus::Stopped(_, signal) => ptrace::cont(starter, signal)?,
+            _ => return Err(Errno::ESRCH),
+        }
+    }
+    let child = Pid::from_raw(ptrace::getevent(starter)? as i32);
+    nix::sys::signal::kill(starter, nix::sys::signal::Signal::SIGKILL)?;
+    // A tracer learns of the end before the parent does.
+    while !matches!(waitpid(starter, Some(WaitPidFlag::__WALL))?, WaitStatus::Signaled(..)) {}
+    if let WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..) = waitpid(child, Some(WaitPidFlag::__WALL))? {
+        // It may have been killed in between.
+        let _ = ptrace::detach(child, None);
+    }
+    Ok(())
+}
+
+/// A partition moves between two CPUs. All threads of its program are in its group, and on its CPU.
+#[test]
+fn all_threads_of_a_program_move_with_it() {
+    on_cpus(|| {
+        if !has_cpus(2) {
+            return;
+        }
+        if !Capability::Python.is_present() {
+            return skip(Capability::Python, "the program with threads needs python3");
+        }
+        let room = Room::with(
+            "windows: [{length: 40ms, cpu: 0, sc_partition: A}, {length: 40ms, cpu: 1, sc_partition: A}]\n\
+             partitions: [{name: A, processes: [{cmd: exec python3 threads.py, budget: 30ms}]}]\n",
+        );
+        let program = "import threading, time\n\
+                       for _ in range(3): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n\
+                       open('ready', 'w').close()\n\
+                       time.sleep(60)\n";
+        fs::write(room.path("threads.py"), program).expect("a file");
+        for mechanism in mechanisms() {
+            let _ = fs::remove_file(room.path("ready"));
+            let running = room.start(&["run", "w.yaml", "--duration", "30s", "--mechanism", mechanism]);
+            until("the threads have started", || room.path("ready").exists());
+            let pid = processes(running.pid()).into_iter().find(|pid| threads(*pid).len() == 4).expect("a program");
+            // Between two windows some threads may be ahead of others.
+            for cpu in ["0", "1"] {
+                until("all threads are on one CPU", || threads(pid).iter().all(|thread| thread.cpus == cpu));
+            }
+            let groups: BTreeSet<String> = threads(pid).into_iter().map(|thread| thread.groups).collect();
+            assert_eq!(groups.len(), 1, "{mechanism}: {groups:?}");
+            if mechanism != "signal" {
+                let own = format!("/takt-{}-", running.pid());
+                assert!(groups.iter().all(|group| group.contains(&own)), "{mechanism}: {groups:?}");
+            }
+            running.signal(Signal::INT);
+            running.wait().expect(0);
+        }
+    });
+}
+
+/// A thread of a program: the CPUs that it may use, and its control groups.
+struct Thread {
+    cpus: String,
+    groups: String,
+}
+
+fn threads(pid: i32) -> Vec<Thread> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let thread = |entry: fs::DirEntry| {
+        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"))?.to_owned();
+        Some(Thread { cpus, groups: fs::read_to_string(entry.path().join("cgroup")).ok()? })
+    };
+    entries.filter_map(thread).collect()
 }

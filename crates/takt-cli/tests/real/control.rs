@@ -205,6 +205,63 @@ fn a_task_of_another_file_is_added() {
     });
 }
 
+/// A reload makes the tasks of the file those of the run, in one step: new ones are added, missing ones leave, and return with the next file. If one
+/// program fails, nothing has changed.
+#[test]
+fn a_reload_adds_and_removes_tasks() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+        let more = |name: &str| MORE.lines().find(|line| line.contains(&format!("name: {name},"))).expect("a line");
+        // The order of the file is another one than that of the numbers, and a task follows a later one.
+        let (head, tasks) = LOAD.split_once("tasks:\n").expect("a list");
+        let own: Vec<&str> = tasks.lines().filter(|line| !line.contains("name: right")).collect();
+        let after = more("follower").replace("after: left", "after: more");
+        let write = |name: &str, tasks: &[&str]| {
+            fs::write(room.path(name), format!("{head}tasks:\n{}\n", tasks.join("\n"))).expect("a file");
+        };
+        write("other.yaml", &[&[after.as_str(), more("more")], &own[..]].concat());
+        write("fails.yaml", &[&own[..], &[more("more"), more("fails")]].concat());
+        let task = |name: &str, key: &str| {
+            let status = status(&room)?;
+            let tasks = status["tasks"].as_array()?.clone();
+            Some(tasks.into_iter().find(|task| task["name"] == name)?[key].clone())
+        };
+        let failed = ctl(&room, &["reload", "fails.yaml"]).expect(1).stderr;
+        assert!(failed.starts_with("error[init-failed]") && failed.contains("task `fails`"), "{failed}");
+        assert_eq!((task("right", "state") == Some("gone".into()), task("more", "state")), (false, None));
+        until("the other new process is gone", || ctl(&room, &["reload", "other.yaml"]).code() == 0);
+        let met = |name: &str| task(name, "met").and_then(|met| met.as_u64());
+        until("both run", || met("more") > Some(2) && met("follower") > Some(2));
+        until("it has left", || task("right", "state") == Some("gone".into()));
+        assert_eq!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout, "unchanged\n");
+        let before = met("right");
+        ctl(&room, &["reload", "w.yaml"]).expect(0);
+        until("it is back", || met("right") > before && task("more", "state") == Some("gone".into()));
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        let names = |run: &Value| {
+            let tasks = run["tasks"].as_array().expect("a list").clone();
+            tasks.iter().map(|task| task["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&run), ["left", "right", "event", "more", "follower"]);
+        let steps = room.text("w.steps");
+        assert_eq!(steps.matches("{\"change\":").count(), 2, "one for each reload that changed something");
+        let adding: Vec<&str> = steps.lines().filter(|line| line.contains("[\"add\",")).collect();
+        assert!(adding.len() == 1 && adding[0].matches("[\"add\",").count() == 2, "{adding:?}");
+        assert!(adding[0].contains("[\"leave\",1]"), "{adding:?}");
+        let replayed = room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).json();
+        assert_eq!(names(&replayed), names(&run));
+        let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+        assert!(records("w.jsonl") == records("r.jsonl"), "the replay is the run, bit for bit");
+        let changed = room.takt(&["sim", "w.yaml", "--changes", "w.steps", "--json"]).json();
+        assert_eq!(names(&changed), names(&run));
+        assert!((3..5).all(|task| changed["tasks"][task]["met"].as_u64() > Some(2)), "{changed}");
+        let trace = room.trace("w.jsonl");
+        assert!(trace.changes.iter().filter(|change| change.command.starts_with("reload /")).count() == 2);
+    });
+}
+
 /// A policy that reserves CPU time admits a new task only beside the others.
 #[test]
 fn a_policy_refuses_a_task_that_does_not_fit() {
@@ -405,13 +462,27 @@ fn random_commands_replay() {
                     };
                     fs::write(room.path("other.yaml"), text).expect("a file");
                 }
-                let command: &[&str] = match draw(6) {
+                if !is_table {
+                    // Any set of tasks with `left`, which keeps the run from ending.
+                    let lines = [LOAD, MORE].map(|text| text.split_once("tasks:\n").expect("a list").1.lines());
+                    let [mut own, more] = lines;
+                    let mut text = format!("policy: edf\ncpus: 0\ntasks:\n{}\n", own.next().expect("a line"));
+                    for line in own.chain(more.take(3)) {
+                        let is_there = draw(2) > 0 && (draw(3) == 0 || !line.contains("fails"));
+                        text.extend(
+                            is_there.then(|| format!("{}\n", line.replace("50ms", &format!("{}ms", 50 + draw(9))))),
+                        );
+                    }
+                    fs::write(room.path("other.yaml"), text).expect("a file");
+                }
+                let command: &[&str] = match draw(7) {
                     0..=3 if is_table => &["reload", "other.yaml"],
                     4 if is_table => &["set", &importance],
                     0 | 1 => &["set", &terms],
                     2 => &["policy", policy],
                     3 => &["trigger", task],
                     4 => &["add", task],
+                    7 => &["reload", "other.yaml"],
                     5 => &["add", ["more", "follower", "fails", "left"][draw(3) as usize], "--from", "more.yaml"],
                     // The run would end if all left.
                     _ => &["remove", "right"],
@@ -438,11 +509,14 @@ fn wrong_commands_say_what_was_meant_and_change_nothing() {
     on_cpus(|| {
         let room = Room::with(LOAD);
         let running = under_way(&room, &["--record", "w.steps"]);
-        let mut other = LOAD.replace("name: right", "name: rigth");
-        fs::write(room.path("other.yaml"), &other).expect("a file");
-        other.push_str("- nonsense");
-        fs::write(room.path("bad.yaml"), &other).expect("a file");
-        let cases: [(&[&str], i32, &[&str]); 16] = [
+        let outside = "- {name: outside, event: {signal: USR2}, deadline: 9ms, runtime: 1ms, cmd: exec sleep 9}\n";
+        fs::write(room.path("other.yaml"), LOAD.replace("left, period", "left, offset: 3ms, period") + outside)
+            .expect("a file");
+        let many: String =
+            (0..5).map(|n| format!("- {{name: m{n}, period: 50ms, runtime: 1ms, cmd: sleep 9}}\n")).collect();
+        fs::write(room.path("many.yaml"), LOAD.to_owned() + &many).expect("a file");
+        fs::write(room.path("bad.yaml"), LOAD.to_owned() + "- nonsense").expect("a file");
+        let cases: [(&[&str], i32, &[&str]); 17] = [
             (&["set", "lfet.period=5ms"], 2, &["no task `lfet`", "did you mean `left`?", "left, right, event"]),
             (&["set", "left.perod=5ms"], 2, &["no term `perod`", "did you mean `period`?"]),
             (&["set", "left.period=5"], 2, &["period=5", "no unit"]),
@@ -457,7 +531,12 @@ fn wrong_commands_say_what_was_meant_and_change_nothing() {
             (&["policy", "dasa"], 1, &["cannot take over", "task `left`", "utility"]),
             (&["trigger", "left"], 2, &["not released by events"]),
             (&["add", "left"], 2, &["there already"]),
-            (&["reload", "other.yaml"], 2, &["`rigth` is new", "`right` is missing"]),
+            (
+                &["reload", "other.yaml"],
+                2,
+                &["task `outside` has a source of events", "is new", "event` of task `left`"],
+            ),
+            (&["reload", "many.yaml"], 2, &["4 places", "5 new", "--spare-tasks"]),
             (&["reload", "bad.yaml"], 2, &["bad.yaml"]),
         ];
         for (args, code, words) in cases {

@@ -1,11 +1,13 @@
 //! Power policies over real processes, on imitated machines: frequencies that are set and restored, temperatures that are obeyed, and refusals.
 
+use super::control::{command, ctl};
 use crate::common::{Done, Room, Running, pause, until};
 use crate::machine::on_cpus;
 use rustix::process::Signal;
 use takt_core::record::RecordKind;
 use takt_core::time::Span;
 use takt_testing::sysfs::Machine;
+use takt_trace::Quantity;
 
 const DOMAIN: &str = "sys/devices/system/cpu/cpufreq/policy0";
 const ZONE: &str = "sys/class/thermal/thermal_zone0/temp";
@@ -155,6 +157,138 @@ fn best_effort_partitions_are_skipped_while_it_is_hot() {
         replayed.expect(0);
         let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]);
         same.expect(0);
+    });
+}
+
+/// Traces of all formats have what the machine measured, and a replay of the run does without it.
+#[test]
+fn measured_values_are_in_all_formats() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let power = ["--power", "minbe"];
+        let outputs = [["--trace", "t.jsonl"], ["--gantt", "t.svg"], ["--record", "t.steps"]];
+        let args = ["run", "w.yaml", "--sysfs-root", "m", "--duration", "900ms"];
+        let running = room.start(&[&args[..], &power, &outputs.concat()].concat());
+        until("the run measures", || machine.policy_file(0, "scaling_governor") == "userspace");
+        for n in 1..=6 {
+            pause(120);
+            machine.put("sys/class/powercap/intel-rapl:0/energy_uj", &(1_000_000 + n * 400_000).to_string());
+            machine.put("sys/class/hwmon/hwmon0/temp1_input", &(46_000 + n * 1_000).to_string());
+        }
+        running.wait().expect(0);
+        let trace = room.trace("t.jsonl");
+        let values = |name: &str, quantity: Quantity| -> Vec<i64> {
+            let meter = trace.header.meters.iter().position(|m| m.name == name && m.quantity == quantity);
+            let meter = meter.unwrap_or_else(|| panic!("{name} is no meter of {:?}", trace.header.meters)) as u16;
+            trace.measured.iter().filter(|m| m.meter == meter).map(|m| m.value).collect()
+        };
+        let frequencies = values("policy0", Quantity::Frequency);
+        assert!(frequencies.iter().all(|khz| [800_000, 2_400_000].contains(khz)), "{frequencies:?}");
+        let energies = values("package-0", Quantity::Energy);
+        assert!(energies.len() >= 3 && energies.windows(2).all(|pair| pair[0] < pair[1]), "{energies:?}");
+        assert!(energies.iter().all(|uj| uj % 400_000 == 0), "{energies:?}");
+        let temperatures = values("coretemp:Package id 0", Quantity::Temperature);
+        assert!(temperatures.len() >= 3 && temperatures.iter().all(|t| t % 1_000 == 0), "{temperatures:?}");
+        assert_eq!(values("policy0 at 800 MHz", Quantity::Time), [0]);
+        // The same in the other formats.
+        for other in ["t.csv", "t.pftrace"] {
+            room.takt(&["trace", "convert", "t.jsonl", other]).expect(0);
+        }
+        assert_eq!(room.trace("t.csv").measured, trace.measured);
+        let perfetto = std::fs::read(room.path("t.pftrace")).unwrap();
+        let has = |text: &str| perfetto.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        assert!(has("policy0 frequency, measured") && has("package-0 energy, measured"));
+        let chart = room.text("t.svg");
+        for title in ["policy0 (measured): ", "coretemp:Package id 0 (measured): ", "package-0 power (measured): "] {
+            assert!(chart.contains(title), "{title}");
+        }
+        assert_eq!(room.text("t.steps").matches(r#"{"measured":"#).count(), trace.measured.len());
+        let replay = ["sim", "w.yaml", "--replay", "t.steps", "--trace", "r.jsonl"];
+        room.takt(&[&replay[..], &power].concat()).expect(0);
+        room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]).expect(0);
+    });
+}
+
+/// `takt bench speed` measures each frequency of each domain, prints lines that `platform` takes, and restores the settings however it ends.
+#[test]
+fn speeds_are_measured_and_frequencies_restored() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let before = machine.settings();
+        let speed = ["bench", "speed", "--sysfs-root", "m"];
+        let json = room.takt(&[&speed[..], &["--quick", "--json"]].concat()).json();
+        assert_eq!(machine.settings(), before);
+        let clusters = json["clusters"].as_array().unwrap();
+        assert!(!clusters.is_empty());
+        let mut best = 0;
+        for cluster in clusters {
+            let points = cluster["points"].as_array().unwrap();
+            let frequencies: Vec<u64> = points.iter().map(|point| point["khz"].as_u64().unwrap()).collect();
+            assert_eq!(frequencies, [800_000, 1_200_000, 1_800_000, 2_400_000], "{cluster}");
+            for point in points {
+                // The imitated kernel reports what was set.
+                assert!(point["reported_khz"].is_null(), "{point}");
+                let speed = point["integer_speed_e4"].as_i64().unwrap();
+                assert!(speed > 0 && point["memory_speed_e4"].as_i64().unwrap() > 0, "{point}");
+                best = best.max(speed);
+            }
+        }
+        assert_eq!(best, 10_000);
+        // The lines need the values that are not measured.
+        let lines = json["yaml"].as_str().unwrap();
+        let complete = lines
+            .replace(", speed:", ", voltage: 1V, speed:")
+            .replace("      frequencies:", "      capacitance: 100pF\n      frequencies:");
+        std::fs::write(room.path("s.yaml"), format!("{WINDOWS}{complete}")).unwrap();
+        room.takt(&["sim", "s.yaml", "--power", "slowest", "--duration", "200ms"]).expect(0);
+        // Killed in the middle.
+        let running = room.start(&[&speed[..], &["--rounds", "1000"]].concat());
+        until("a frequency is set", || machine.policy_file(0, "scaling_governor") == "userspace");
+        running.signal(Signal::KILL);
+        running.wait();
+        until("the settings are restored", || machine.settings() == before);
+        // A driver that refuses, and a machine without frequencies.
+        machine.fault(&format!("{DOMAIN}/scaling_setspeed"), "open EACCES");
+        let refused = room.takt(&[&speed[..], &["--quick"]].concat()).expect(3);
+        assert!(refused.stderr.contains("error[power-unavailable]"), "{}", refused.stderr);
+        assert_eq!(machine.settings(), before);
+        Machine::bare(&room.path("b"));
+        let bare = room.takt(&["bench", "speed", "--sysfs-root", "b", "--quick"]).expect(0);
+        assert!(
+            bare.stdout.contains("present speed alone") && bare.stdout.contains("speed: 1.0000"),
+            "{}",
+            bare.stdout
+        );
+    });
+}
+
+/// `takt ctl reload` brings the frequencies of the new table's slices, and refuses one that the machine lacks.
+#[test]
+fn a_reload_brings_the_frequencies_of_its_slices() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let with = |mhz: &str| WINDOWS.replace("cpu: 0,", &format!("cpu: 0, frequency: {mhz},"));
+        for (name, mhz) in [("w.yaml", "800"), ("other.yaml", "1200"), ("lacking.yaml", "700")] {
+            std::fs::write(room.path(name), with(mhz)).unwrap();
+        }
+        let args = ["run", "w.yaml", "--sysfs-root", "m", "--power", "per_slice", "--duration", "30s"];
+        let outputs = ["--trace", "t.jsonl", "--record", "t.steps"];
+        let running = Running::start(&mut command(&room, &[&args[..], &outputs].concat()));
+        let now = |khz: &str| machine.policy_file(0, "scaling_cur_freq") == khz;
+        until("the first table holds", || now("800000"));
+        until("the run can be controlled", || ctl(&room, &["status"]).status.success());
+        ctl(&room, &["reload", "other.yaml"]).expect(0);
+        until("the other table holds", || now("1200000"));
+        assert_eq!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout, "unchanged\n");
+        let refused = ctl(&room, &["reload", "lacking.yaml"]).expect(2).stderr;
+        assert!(refused.contains("700 MHz, which is not available"), "{refused}");
+        ctl(&room, &["reload", "w.yaml"]).expect(0);
+        until("the first table holds again", || now("800000"));
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+        let replay = ["sim", "w.yaml", "--replay", "t.steps", "--power", "per_slice", "--trace", "r.jsonl"];
+        room.takt(&replay).expect(0);
+        room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]).expect(0);
     });
 }
 

@@ -55,6 +55,13 @@ impl Engine {
         Ok(Engine::assemble(system, policy, Registry::default()))
     }
 
+    /// As [`Engine::with_policy`], for a system that [`System::validate`] has accepted before, maybe on another machine: the checks take
+    /// kilobytes of a microcontroller's flash. The engine may panic in a later step if the system breaks a rule.
+    #[must_use]
+    pub fn with_validated(system: System, policy: Box<dyn Policy>) -> Engine {
+        Engine::assemble(system, policy, Registry::default())
+    }
+
     fn assemble(system: System, policy: Box<dyn Policy>, registry: Registry) -> Engine {
         let places = system.places();
         let cpus: Vec<usize> = system.cpus.iter().collect();
@@ -186,7 +193,11 @@ impl Engine {
                 deliver(state, &mut *self.policy, sink);
             }
         }
-        for input in inputs {
+        #[cfg(feature = "additions")]
+        let mut added = 0;
+        for (index, input) in inputs.iter().enumerate() {
+            #[cfg(not(feature = "additions"))]
+            let _ = index;
             match *input {
                 // The usual one goes the short way.
                 Input::Complete { task, job } => {
@@ -209,8 +220,12 @@ impl Engine {
                     continue;
                 }
                 #[cfg(feature = "additions")]
-                Input::Add { task, domain } => {
-                    self.add(task, domain, sink);
+                Input::Add { .. } => {
+                    // Those that follow each other are one change.
+                    if index >= added {
+                        added = index + inputs[index..].iter().take_while(|i| matches!(i, Input::Add { .. })).count();
+                        self.add(&inputs[index..added], sink);
+                    }
                     continue;
                 }
                 Input::Call { task, call } => {

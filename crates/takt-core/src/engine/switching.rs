@@ -2,6 +2,8 @@
 
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
+#[cfg(feature = "additions")]
+use crate::input::Input;
 use crate::model::{Invalid, PolicySpec, System, TABLES_MAX, Task, TaskId, Terms, WindowTable};
 use crate::policy::state::{State, TaskState};
 use crate::policy::{Build, Context, Policy, PreparedTable};
@@ -88,15 +90,25 @@ impl Engine {
         self.prepare_set(TaskSet::with(&self.state.system, self.state.room, task, domain)?)
     }
 
-    /// As [`Engine::prepare_task`], for the task that the system describes at this free number ([`System::removed`], [`Engine::describe`]).
+    /// As [`Engine::prepare_task`], for the tasks that the system describes at these free numbers ([`System::removed`], [`Engine::describe`]), each
+    /// with its domain. They are added in this order, all in one step or none. A task may follow an earlier one. O(tasks × size of the system).
     ///
     /// # Errors
-    /// When the number is not free, or as [`Engine::prepare_task`].
+    /// When there is no task, a number is not free, or as [`Engine::prepare_task`].
     #[cfg(feature = "additions")]
-    pub fn prepare_described(&self, task: TaskId, domain: Option<u16>) -> Result<Prepared, Invalid> {
-        let system = &self.state.system;
-        let described = system.tasks.get(task.index()).cloned().ok_or(Invalid::Removed)?;
-        self.prepare_set(TaskSet::with_task(system, self.state.room, Some(task), described, domain)?)
+    pub fn prepare_described(
+        &self,
+        tasks: impl IntoIterator<Item = (TaskId, Option<u16>)>,
+    ) -> Result<Prepared, Invalid> {
+        let State { system, room, .. } = &self.state;
+        let mut tasks = tasks.into_iter();
+        let (first, domain) = tasks.next().ok_or(Invalid::Removed)?;
+        let described = system.tasks.get(first.index()).cloned().ok_or(Invalid::Removed)?;
+        let mut set = TaskSet::with_task(system, *room, Some(first), described, domain)?;
+        for (task, domain) in tasks {
+            set = set.and(*room, task, domain)?;
+        }
+        self.prepare_set(set)
     }
 
     /// Describes the task that [`Input::Add`](crate::engine::Input::Add) may add at a free number ([`System::removed`]). This allocates.
@@ -112,11 +124,15 @@ impl Engine {
         Ok(())
     }
 
-    /// A task that the system describes at a free number is added, if the system can take it.
+    /// The tasks that these inputs add are added, if the system can take all of them.
     #[cfg(feature = "additions")]
-    pub(super) fn add<S: Sink>(&mut self, task: TaskId, domain: Option<u16>, sink: &mut S) {
-        // A task that the policy cannot take changes nothing: the sender of the input checks it.
-        if let Ok(prepared) = self.prepare_described(task, domain) {
+    pub(super) fn add<S: Sink>(&mut self, inputs: &[Input], sink: &mut S) {
+        let tasks = inputs.iter().map_while(|input| match *input {
+            Input::Add { task, domain } => Some((task, domain)),
+            _ => None,
+        });
+        // Tasks that the policy cannot take change nothing: the sender of the inputs checks it.
+        if let Ok(prepared) = self.prepare_described(tasks) {
             drop(self.install_and_tell(prepared, None, sink));
         }
     }

@@ -21,6 +21,9 @@ pub struct Room {
 pub(super) struct TaskSet {
     system: System,
     change: Change,
+    /// Tasks that are added with the first one.
+    #[cfg(feature = "additions")]
+    others: alloc::vec::Vec<TaskId>,
 }
 
 #[derive(Clone, Copy)]
@@ -99,7 +102,21 @@ impl TaskSet {
             domain.tasks.push(id);
         }
         system.validate()?;
-        Ok(TaskSet { system, change: Change::Added(id) })
+        Ok(TaskSet {
+            system,
+            change: Change::Added(id),
+            #[cfg(feature = "additions")]
+            others: alloc::vec::Vec::new(),
+        })
+    }
+
+    /// This one with another task at the free number `id`, as its system describes it.
+    #[cfg(feature = "additions")]
+    pub(super) fn and(mut self, room: usize, id: TaskId, domain: Option<u16>) -> Result<TaskSet, Invalid> {
+        let described = self.system.tasks.get(id.index()).cloned().ok_or(Invalid::Removed)?;
+        let TaskSet { system, .. } = TaskSet::with_task(&self.system, room, Some(id), described, domain)?;
+        self.others.push(id);
+        Ok(TaskSet { system, ..self })
     }
 
     /// That of a system without this task, which is gone. O(size of the system).
@@ -112,7 +129,12 @@ impl TaskSet {
         system.removed.insert(place, task);
         system.domains.iter_mut().for_each(|domain| domain.tasks.retain(|t| *t != task));
         system.validate()?;
-        Ok(TaskSet { system, change: Change::Removed(task) })
+        Ok(TaskSet {
+            system,
+            change: Change::Removed(task),
+            #[cfg(feature = "additions")]
+            others: alloc::vec::Vec::new(),
+        })
     }
 
     pub(super) fn system(&self) -> &System {
@@ -169,39 +191,22 @@ impl State {
         self.generation += 1;
         let added = set.added();
         for (index, (new, old)) in set.system.tasks.iter_mut().zip(&mut self.system.tasks).enumerate() {
+            let task = TaskId(index as u32);
+            #[cfg(feature = "additions")]
+            let is_added = added == Some(task) || set.others.contains(&task);
+            #[cfg(not(feature = "additions"))]
+            let is_added = added == Some(task);
             // Its terms may have changed since the set was made.
-            if added != Some(TaskId(index as u32)) {
+            if !is_added {
                 core::mem::swap(new, old);
             }
         }
         core::mem::swap(&mut self.system, &mut set.system);
         match set.change {
             Change::Added(task) => {
-                let described = &self.system.tasks[task.index()];
-                let run = TaskState::at_start(&described.arrival, false);
-                for (r, resource) in self.resources.iter_mut().enumerate() {
-                    if described.program.locks(r) {
-                        let place = resource.users.partition_point(|user| *user < task);
-                        resource.users.insert(place, task);
-                    }
-                }
-                if let Arrival::Event { after: Some(first), .. } = described.arrival {
-                    self.followers.push((first, task));
-                }
-                // The earlier task of this number may have left while it was held.
-                self.held.retain(|held| *held != task);
-                self.replace.retain(|replaced| *replaced != task);
-                match self.runs.get_mut(task.index()) {
-                    Some(old) => {
-                        // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
-                        let listed = matches!(described.arrival, Arrival::Listed { .. });
-                        let next_job = if listed { 0 } else { old.next_job };
-                        let before =
-                            core::mem::replace(old, TaskState { next_job, next_event: next_job, ..run }).counts;
-                        *self.departed.get_or_insert_default() += before;
-                    }
-                    None => self.runs.push(run),
-                }
+                self.take_task(task);
+                #[cfg(feature = "additions")]
+                set.others.iter().for_each(|other| self.take_task(*other));
             }
             Change::Removed(task) => {
                 let slot = slot_release(self.room, self.timers.len() as u16, task.index());
@@ -213,6 +218,34 @@ impl State {
                 self.followers.retain(|(first, follower)| *first != task && *follower != task);
                 self.resources.iter_mut().for_each(|resource| resource.users.retain(|user| *user != task));
             }
+        }
+    }
+
+    /// The system describes a further task at this number.
+    fn take_task(&mut self, task: TaskId) {
+        let described = &self.system.tasks[task.index()];
+        let run = TaskState::at_start(&described.arrival, false);
+        for (r, resource) in self.resources.iter_mut().enumerate() {
+            if described.program.locks(r) {
+                let place = resource.users.partition_point(|user| *user < task);
+                resource.users.insert(place, task);
+            }
+        }
+        if let Arrival::Event { after: Some(first), .. } = described.arrival {
+            self.followers.push((first, task));
+        }
+        // The earlier task of this number may have left while it was held.
+        self.held.retain(|held| *held != task);
+        self.replace.retain(|replaced| *replaced != task);
+        match self.runs.get_mut(task.index()) {
+            Some(old) => {
+                // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
+                let listed = matches!(described.arrival, Arrival::Listed { .. });
+                let next_job = if listed { 0 } else { old.next_job };
+                let before = core::mem::replace(old, TaskState { next_job, next_event: next_job, ..run }).counts;
+                *self.departed.get_or_insert_default() += before;
+            }
+            None => self.runs.push(run),
         }
     }
 }

@@ -175,6 +175,12 @@ impl Engine {
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.budget_left(task)
     }
+    /// CPU time after which the engine notices the end of the task's budget: what remains of it, and the task's skew
+    /// ([`Input::Skew`](crate::input::Input::Skew)). `None` without a budget.
+    #[must_use]
+    pub fn budget_noticed_in(&self, task: TaskId) -> Option<Span> {
+        Some(self.state.budget_left(task)? + self.state.runs[task.index()].notice())
+    }
     /// The rest of the budget that the task declares for each job; `None` without one, and for a handler.
     #[must_use]
     pub fn own_budget_left(&self, task: TaskId) -> Option<Span> {

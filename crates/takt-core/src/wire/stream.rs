@@ -34,7 +34,8 @@ pub enum FigureKind {
     Entries,
     /// Steps of the engine.
     Steps,
-    /// Ticks of entries in which the engine made a step, in all. The index is the kind of the step: 0 releases, 1 ends of jobs, 2 others.
+    /// Ticks of entries in which the engine made a step, in all. The index is the kind of the step: 0 releases, 1 ends of jobs, 2 others. The
+    /// same entries are counted once more if a task runs afterwards: 3 the task that ran last, 4 another task.
     StepTicks,
     /// The most ticks of one such entry; the index as before.
     StepMost,
@@ -44,11 +45,13 @@ pub enum FigureKind {
     Misuses,
     /// A figure of the application; the index is its choice.
     Own,
+    /// Ticks of an entry that the ones above leave out: the call, the exception, and the registers of the thread.
+    Outside,
 }
 
 impl FigureKind {
     /// All of them, by number.
-    pub const ALL: [FigureKind; 13] = [
+    pub const ALL: [FigureKind; 14] = [
         FigureKind::Arena,
         FigureKind::LateAllocations,
         FigureKind::HandlerStack,
@@ -62,6 +65,7 @@ impl FigureKind {
         FigureKind::StepCount,
         FigureKind::Misuses,
         FigureKind::Own,
+        FigureKind::Outside,
     ];
 }
 
@@ -157,14 +161,8 @@ pub fn put_body(body: &mut impl Output, base: Time, message: &Message) {
             body.put(1);
             body.signed((now - base).ns());
         }
-        Message::Input(input) => {
-            body.put(2);
-            put_input(body, &input);
-        }
-        Message::Record(record) => {
-            body.put(3);
-            put_record(body, base, &record);
-        }
+        Message::Input(ref input) => put_input_message(body, input),
+        Message::Record(ref record) => put_record_message(body, base, record),
         Message::Dropped { count } => {
             body.put(4);
             body.unsigned(count);
@@ -193,6 +191,18 @@ pub fn put_body(body: &mut impl Output, base: Time, message: &Message) {
         }
         Message::End => body.put(9),
     }
+}
+
+/// As [`put_body`] of a [`Message::Input`], without a copy of the input.
+pub fn put_input_message(body: &mut impl Output, input: &Input) {
+    body.put(2);
+    put_input(body, input);
+}
+
+/// As [`put_body`] of a [`Message::Record`], without a copy of the record.
+pub fn put_record_message(body: &mut impl Output, base: Time, record: &Record) {
+    body.put(3);
+    put_record(body, base, record);
 }
 
 /// Writes a message with its length and its check; `base` is the instant of the last step.

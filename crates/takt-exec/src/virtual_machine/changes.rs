@@ -76,7 +76,7 @@ fn drawn(draw: &mut Draw) -> String {
 }
 
 /// Places for further tasks.
-const PLACES: usize = 2;
+const PLACES: usize = 4;
 
 fn spec(name: &str) -> PolicySpec {
     takt_workload::registry().spec(name).expect("it is in the registry")
@@ -103,6 +103,42 @@ fn alter_table(draw: &mut Draw, target: &mut System) {
     }
 }
 
+/// Another set of tasks: without one that no other follows, or with new ones.
+fn alter_tasks(draw: &mut Draw, target: &mut Target) {
+    let n = target.tasks.len();
+    let removed = draw.up_to(3 * n as u64) as usize;
+    let is_followed =
+        |task: &Task| matches!(task.arrival, Arrival::Event { after: Some(first), .. } if first.index() == removed);
+    if removed < n && !target.system.tasks.iter().any(is_followed) {
+        target.tasks.remove(removed);
+        target.system.tasks.remove(removed);
+        let moved = |task: TaskId| TaskId(task.0 - u32::from(task.index() > removed));
+        for domain in &mut target.system.domains {
+            domain.tasks.retain(|task| task.index() != removed);
+            domain.tasks.iter_mut().for_each(|task| *task = moved(*task));
+        }
+        for task in &mut target.system.tasks {
+            if let Arrival::Event { after: Some(first), .. } = &mut task.arrival {
+                *first = moved(*first);
+            }
+        }
+    }
+    for _ in 0..draw.up_to(3).saturating_sub(1) {
+        let new = new_task(draw, &target.tasks, &target.domains);
+        if target.tasks.contains(&new.process.name) {
+            continue;
+        }
+        let id = TaskId(target.tasks.len() as u32);
+        target.system.tasks.push(new.described(&target.tasks).expect("it follows a task of the list"));
+        target.tasks.push(new.process.name.clone());
+        let named = target.domains.iter().position(|domain| Some(domain) == new.domain.as_ref());
+        if let Some(domain) = target.system.domains.get_mut(named.unwrap_or_default()) {
+            domain.tasks.push(id);
+        }
+        target.new.push(new);
+    }
+}
+
 /// A task that the workload does not have, with a name that a task may have already.
 fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
     let name = draw.of(&["new", "newer", "newest", "a"]).to_owned();
@@ -110,7 +146,7 @@ fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
     let offset = draw.of(&[Span::ZERO, Span::from_ms(3)]);
     let (arrival, after) = match draw.up_to(3) {
         0 => {
-            let after = draw.of(&[Some(0), None]).map(|index: usize| names[index].clone());
+            let after = draw.of(&[Some(0), Some(names.len() - 1), None]).map(|index: usize| names[index].clone());
             (Arrival::Event { distance: Span::ZERO, queue: 1, after: None }, after)
         }
         _ => (Arrival::Periodic { offset, period }, None),
@@ -207,7 +243,16 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 target.policy = PolicySpec { placement: target.policy.placement, ..spec(draw.of(&policies)) };
             }
             let (tasks, domains) = (names.to_vec(), domains.to_vec());
-            Command::Reload(Box::new(Target { system: target, tasks, domains, fixed: Vec::new() }))
+            let (fixed, new, excluded, frequencies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let mut target = Target { system: target, tasks, domains, fixed, new, excluded, frequencies };
+            if target.system.windows.is_empty() {
+                alter_tasks(draw, &mut target);
+                // Both at once are refused.
+                if !target.new.is_empty() && draw.up_to(3) > 0 {
+                    target.system.policy = system.policy;
+                }
+            }
+            Command::Reload(Box::new(target))
         }
     }
 }
@@ -327,6 +372,8 @@ fn same(ran: &[Record], other: &[Record], again: impl Fn() -> String) {
 fn a_changed_run_is_the_simulation_with_the_same_changes() {
     let (mut made, mut refused, mut kinds, mut switched) = (0, 0, BTreeSet::new(), 0);
     let (mut tables, mut taken, mut added) = (0, 0, 0);
+    // Steps in which a reload adds several tasks, removes one beside its other changes, or lets one return so.
+    let mut sets = [0; 3];
     for seed in seeds(1000) {
         let again = again(seed, "a_changed_run");
         let case = std::panic::catch_unwind(|| run(seed, false)).unwrap_or_else(|_| panic!("{again}"));
@@ -347,7 +394,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
                         Refusal::Unknown { .. } => "unknown",
                         Refusal::Impossible { .. } => "impossible",
                         Refusal::NotAdmitted(_) => "not admitted",
-                        Refusal::NotStarted(_) => "not started",
+                        Refusal::NotStarted { .. } => "not started",
                         Refusal::Busy(_) => "busy",
                         Refusal::Over(_) => "over",
                     });
@@ -362,6 +409,17 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         taken += ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. })).count();
         each_window_once(&ran, &system, || format!("{again}\n{text}"));
         added += ran.added.len();
+        for (_, inputs) in &ran.steps {
+            let count = |kind: fn(&Input) -> bool| inputs.iter().filter(|input| kind(input)).count();
+            let adds = count(|input| matches!(input, Input::Add { .. }));
+            let (leaves, enters) = (
+                count(|input| matches!(input, Input::Leave { .. })),
+                count(|input| matches!(input, Input::Enter { .. })),
+            );
+            let all = count(is_change);
+            let kinds = [adds > 1, leaves > 0 && all > leaves, enters > adds && all > enters + adds];
+            sets.iter_mut().zip(kinds).for_each(|(sum, is)| *sum += usize::from(is));
+        }
         switched += changes.iter().filter(|(_, input)| matches!(input, Input::Switch { .. })).count();
         // A replay of the recorded steps.
         let mut replayed = Records::default();
@@ -390,6 +448,8 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
     let all = seeds(1000).count() > 1;
     assert!(!all || made > 1000 && switched > 150 && refused > 500 && kinds.len() >= 3, "{made} {switched} {refused}");
     assert!(!all || added > 100, "{added} tasks added");
+    println!("steps that add several tasks, remove some, let some return beside other changes: {sets:?}");
+    assert!(!all || sets.iter().all(|count| *count > 5), "{sets:?}");
     assert!(!all || tables > 150 && taken > 140 && taken <= tables, "{tables} {taken}");
 }
 
@@ -428,7 +488,9 @@ fn a_reload_is_admitted_as_a_whole() {
     let reload = |text: &str| {
         let target = load(Source { name: "target.yaml".into(), text: text.into() });
         let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        Command::Reload(Box::new(Target { system: target.system, tasks, domains: Vec::new(), fixed: Vec::new() }))
+        let (excluded, frequencies) = (Vec::new(), Vec::new());
+        let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
+        Command::Reload(Box::new(Target { system: target.system, tasks, domains, fixed, new, excluded, frequencies }))
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [

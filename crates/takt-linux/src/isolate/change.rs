@@ -9,6 +9,7 @@ use super::step::Step;
 use super::value::{Claim, Form};
 use crate::control::parse_cpus;
 use crate::run_id::RunId;
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
 use takt_core::cpus::CpuSet;
@@ -106,6 +107,7 @@ impl<K: Kernel> Isolator<K> {
             let fix = format!("leave out --with {step}");
             return Err(Refusal::Machine(format!("this machine has no setting for the step `{step}`"), fix));
         }
+        let _frequencies = self.lock_frequencies(wishes.iter().map(|wish| wish.path.as_str()))?;
         let mut created =
             Created { group: format!("{}{}", hierarchy.mount, group_of(&request.name)), ..Created::default() };
         created.notes = neighbours::notes(&self.kernel, &hierarchy, &request.cpus, &steps);
@@ -126,10 +128,33 @@ impl<K: Kernel> Isolator<K> {
                 Ok(created)
             }
             Err(refusal) => {
-                self.undo(&request.name)?;
+                self.take_back(&request.name)?;
                 Err(refusal)
             }
         }
+    }
+
+    /// Whether a run of this journal writes a setting at will. It gives the setting back to the other owners.
+    fn is_held(&self, path: &str) -> bool {
+        let free = |setting: &Setting| setting.claims.iter().any(|(_, claim)| *claim == Claim::Free);
+        self.journal.settings.iter().any(|setting| setting.path == path && free(setting))
+    }
+
+    /// Takes the frequency domains of these settings, but those of runs in this journal. A run of another user has a journal of its own, and would restore
+    /// other values at its end.
+    fn lock_frequencies<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<Option<Box<dyn Any>>, Refusal> {
+        let mut domains: Vec<(&str, CpuSet)> = Vec::new();
+        for path in paths.filter(|path| !self.is_held(path)) {
+            let Some((directory, name)) = plan::frequency_domain(path) else { continue };
+            let affected = self.kernel.read(&format!("{directory}/affected_cpus")).unwrap_or_default();
+            domains.push((name, parse_cpus(&affected.replace(' ', ","))));
+        }
+        domains.dedup();
+        if domains.is_empty() {
+            return Ok(None);
+        }
+        let locked = self.kernel.lock_frequencies(&domains);
+        locked.map(Some).map_err(|(reason, fix)| Refusal::InUse(reason, fix))
     }
 
     fn new_journal(kernel: &K) -> Journal {
@@ -244,13 +269,7 @@ impl<K: Kernel> Isolator<K> {
             if matches!(&claim, Claim::Without(_)) && form.value(&now) == without(form, &now, &claim, &online) {
                 continue;
             }
-            let free = |setting: &Setting| setting.claims.iter().any(|(_, claim)| *claim == Claim::Free);
-            let held = self.journal.settings.iter().any(|setting| setting.path == path && free(setting));
-            // A run of root is in this journal, and gives the setting back. That of another user has a journal of its own.
-            if !held && let Some(run) = self.kernel.controlled(&path) {
-                let fix = format!("end that run, or leave out --with {step}");
-                return Err(Refusal::InUse(format!("{path} is set by the power policy of {run}"), fix));
-            }
+            let held = self.is_held(&path);
             // A value that cannot be written now could not be restored later.
             if !held && let Err(e) = self.kernel.write(&path, &now) {
                 if optional {
@@ -368,6 +387,14 @@ impl<K: Kernel> Isolator<K> {
     /// # Errors
     /// There is no such isolation, or something could not be restored. Everything else is restored then.
     pub fn undo(&mut self, name: &str) -> Result<Undone, Refusal> {
+        let own = |setting: &&Setting| setting.claims.iter().any(|(owner, _)| owner == name);
+        let settings = self.journal.settings.iter().filter(own);
+        let _frequencies = self.lock_frequencies(settings.map(|setting| setting.path.as_str()))?;
+        self.take_back(name)
+    }
+
+    /// The same with the frequency domains locked.
+    fn take_back(&mut self, name: &str) -> Result<Undone, Refusal> {
         let online = self.online()?;
         let Some(isolation) = self.journal.isolation_mut(name) else { return Err(Refusal::Unknown(name.to_owned())) };
         isolation.phase = Phase::Changing;

@@ -2,9 +2,10 @@
 
 use crate::control;
 use crate::layout::Layout;
-use crate::power::{self, Root};
+use crate::power::{self, DomainLock, Root};
 use crate::rt;
 use crate::socket;
+use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -74,11 +75,11 @@ pub trait Kernel {
     /// # Errors
     /// There is no room for it, or no right to write it.
     fn store(&mut self, text: Option<&str>) -> io::Result<()>;
-    /// The run whose power policy sets a file, and which may belong to another user.
-    fn controlled(&self, path: &str) -> Option<String> {
-        let _ = path;
-        None
-    }
+    /// Takes frequency domains, each with its CPUs, so that no run controls them while their settings change. Dropping the value frees them.
+    ///
+    /// # Errors
+    /// A run controls one of them: the reason, and what to do.
+    fn lock_frequencies(&self, domains: &[(&str, CpuSet)]) -> Result<Box<dyn Any>, (String, String)>;
     /// The hierarchy with CPU sets: whether it is cgroup v2, and where it is mounted.
     fn hierarchy(&self) -> Option<(bool, String)>;
 }
@@ -298,10 +299,11 @@ impl Kernel for Linux {
         }
         written
     }
-    fn controlled(&self, path: &str) -> Option<String> {
-        let domain = path.strip_prefix("/sys/devices/system/cpu/cpufreq/")?.split('/').next()?;
-        let (run, workload) = power::holder(domain)?;
-        Some(format!("{workload} (process {})", run.pid()))
+    fn lock_frequencies(&self, domains: &[(&str, CpuSet)]) -> Result<Box<dyn Any>, (String, String)> {
+        match DomainLock::of_machine(domains, "takt isolate") {
+            Ok(lock) => Ok(Box::new(lock)),
+            Err(power::Refusal::InUse(u) | power::Refusal::Unavailable(u)) => Err((u.reason, u.fix)),
+        }
     }
     fn hierarchy(&self) -> Option<(bool, String)> {
         let layout = Layout::read().ok()?;

@@ -8,6 +8,7 @@ use super::value::Form;
 use crate::control::parse_cpus;
 use crate::run_id::RunId;
 use proptest::prelude::*;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -35,6 +36,8 @@ struct Model {
     forks: Rc<Cell<u64>>,
     /// A file that takes no value.
     refuses: Rc<RefCell<String>>,
+    /// A run controls the frequencies.
+    driven: Rc<Cell<bool>>,
 }
 
 fn refuse(error: i32) -> io::Error {
@@ -81,7 +84,7 @@ impl Model {
         thread(5, false, false, "1-2");
         thread(6, false, false, "3");
         let (life, forks) = (Rc::new(Cell::new(u64::MAX)), Rc::new(Cell::new(0)));
-        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, refuses: Rc::default() }
+        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, refuses: Rc::default(), driven: Rc::default() }
     }
 
     /// Counts a change; the process may be dead.
@@ -214,6 +217,13 @@ impl Kernel for Model {
         self.settle();
         Ok(())
     }
+    fn lock_frequencies(&self, domains: &[(&str, CpuSet)]) -> Result<Box<dyn Any>, (String, String)> {
+        assert_eq!(domains, [("policy0", parse_cpus("0-1"))]);
+        match self.driven.get() {
+            true => Err(("a run controls policy0".into(), "end it".into())),
+            false => Ok(Box::new(())),
+        }
+    }
     fn make_group(&mut self, path: &str) -> io::Result<()> {
         self.change()?;
         let files: &[(&str, &str)] = match self.v2 {
@@ -327,6 +337,36 @@ fn the_cpus_are_left_by_all_that_can_leave() {
         after.files.insert("/proc/irq/4/smp_affinity_list".into(), "0-3".into());
         assert_eq!(after, before);
     }
+}
+
+/// A run restores the frequencies from before it. So they are neither set nor restored while it lasts.
+#[test]
+fn frequencies_that_a_run_controls_are_left_alone() {
+    let model = Model::new(true);
+    let file = |name: &str| format!("/sys/devices/system/cpu/cpufreq/policy0/{name}");
+    for (name, value) in [("affected_cpus", "0 1"), ("scaling_max_freq", "2400"), ("scaling_min_freq", "800")] {
+        model.state.borrow_mut().files.insert(file(name), value.into());
+    }
+    let before = model.snapshot();
+    let mut wanted = request("rt", "1");
+    wanted.steps.push(Step::Frequency);
+    model.driven.set(true);
+    let refused = model.isolator().create(&wanted).unwrap_err();
+    assert_eq!(refused, Refusal::InUse("a run controls policy0".into(), "end it".into()));
+    assert_eq!(model.snapshot(), before);
+    // The other steps need no frequencies.
+    model.isolator().create(&request("other", "1")).unwrap();
+    model.isolator().undo("other").unwrap();
+    model.driven.set(false);
+    model.isolator().create(&wanted).unwrap();
+    assert_eq!(model.read(&file("scaling_min_freq")).unwrap(), "2400");
+    let isolated = model.snapshot();
+    model.driven.set(true);
+    assert!(matches!(model.isolator().undo("rt"), Err(Refusal::InUse(..))));
+    assert_eq!(model.snapshot(), isolated);
+    model.driven.set(false);
+    model.isolator().undo("rt").unwrap();
+    assert_eq!(model.snapshot(), before);
 }
 
 #[test]

@@ -82,6 +82,13 @@ pub(super) fn wishes(kernel: &impl Kernel, hierarchy: &Hierarchy, cpus: &CpuSet,
     wishes
 }
 
+/// The directory and the name of the frequency domain to which a setting belongs.
+pub(super) fn frequency_domain(path: &str) -> Option<(&str, &str)> {
+    let (directory, _) = path.rsplit_once('/')?;
+    let (parent, name) = directory.rsplit_once('/')?;
+    parent.ends_with("/cpufreq").then_some((directory, name))
+}
+
 /// The parameters of the kernel's command line that would set these CPUs apart more than a running kernel can, as far as they are not there yet.
 /// Source: `Documentation/admin-guide/kernel-parameters.txt` of Linux.
 #[must_use]

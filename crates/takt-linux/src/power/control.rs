@@ -3,8 +3,9 @@
 use super::cpufreq::{Domain, Method, Setter, time_in_state};
 use super::idle::{self, Latencies};
 use super::lock::{DomainLock, Refusal};
+use super::meters::Meter;
 use super::root::Root;
-use super::sampler::{Sample, Sampler};
+use super::sampler::{Sample, Sampler, Sensors};
 use super::sensors::{Energy, Zone};
 use super::state::Held;
 use super::writer::{Files, Requests, Writer, Written};
@@ -29,7 +30,11 @@ pub struct Settings {
     pub zones: Vec<Zone>,
     /// The first so many sensors are those of the policy. Bad readings of the others are not reported as samples.
     pub required: usize,
-    /// How often.
+    /// The frequency domains to which the meters belong. Those that the run does not control are only read.
+    pub measured: Vec<Domain>,
+    /// Measurements that no policy learns of: [`super::meters`] of the domains above.
+    pub meters: Vec<Meter>,
+    /// How often sensors are read.
     pub period: Duration,
     /// The workload's name, which other runs report.
     pub workload: String,
@@ -108,7 +113,7 @@ impl Power {
         // From here on the settings are restored when this is dropped.
         let mut power =
             Power { held, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
-        let Settings { root, domains, zones, required, latencies, period, .. } = &power.settings;
+        let Settings { root, domains, zones, required, measured, meters, latencies, period, .. } = &power.settings;
         for (setter, domain) in setters.iter_mut().zip(domains) {
             setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
         }
@@ -119,7 +124,8 @@ impl Power {
         };
         let files = Files { domains: setters, latencies: idle };
         power.writer = Some(Writer::start(files, latencies.len(), scheduler).map_err(thread)?);
-        let (sampler, samples) = Sampler::start(root, (zones, *required), *period, schedule, wake)?;
+        let sensors = Sensors { zones, required: *required, measured, meters };
+        let (sampler, samples) = Sampler::start(root, &sensors, *period, schedule, wake)?;
         power.sampler = Some(sampler);
         Ok((power, samples))
     }

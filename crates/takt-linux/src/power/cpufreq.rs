@@ -235,6 +235,12 @@ impl Setter {
     }
 }
 
+/// The frequency of a domain in kHz as the kernel reports it now (`scaling_cur_freq`). `None` where it does not.
+#[must_use]
+pub fn current_frequency(root: &Root, domain: &Domain) -> Option<u32> {
+    root.number(&domain.file("scaling_cur_freq")).ok().filter(|khz| *khz > 0)
+}
+
 /// The time that a domain has spent at each of its frequencies since the driver was loaded, in ms, from `time_in_state`. `None` where the kernel does not
 /// count it.
 #[must_use]

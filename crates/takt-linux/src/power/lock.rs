@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
+use takt_core::cpus::CpuSet;
 
 /// Why a run does not get the power settings of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,7 +27,7 @@ pub enum Refusal {
 
 /// The frequency domains of a run, for as long as this value lives.
 #[derive(Debug)]
-pub(super) struct DomainLock {
+pub(crate) struct DomainLock {
     _names: Vec<UnixListener>,
 }
 
@@ -36,13 +37,29 @@ impl DomainLock {
     /// # Errors
     /// A domain belongs to another run, or the machine has no abstract sockets.
     pub(super) fn acquire(run: &RunId, root: &Root, domains: &[Domain], workload: &str) -> Result<DomainLock, Refusal> {
-        let machine = machine(root);
+        let domains: Vec<(&str, CpuSet)> = domains.iter().map(|domain| (domain.name.as_str(), domain.cpus)).collect();
+        DomainLock::take(run, &machine(root), &domains, workload)
+    }
+
+    /// Takes these domains of this machine, with their CPUs, for something else than a run. Its name is what a refused run reports.
+    ///
+    /// # Errors
+    /// As [`DomainLock::acquire`].
+    pub(crate) fn of_machine(domains: &[(&str, CpuSet)], holder: &str) -> Result<DomainLock, Refusal> {
+        let run = RunId::new().map_err(|e| Unavailable {
+            reason: format!("this process cannot be identified: {e}"),
+            fix: "mount /proc".into(),
+        })?;
+        DomainLock::take(&run, "", domains, holder)
+    }
+
+    fn take(run: &RunId, machine: &str, domains: &[(&str, CpuSet)], workload: &str) -> Result<DomainLock, Refusal> {
         let began = Instant::now();
         loop {
             let mut names = Vec::new();
             let mut failed = None;
             for domain in domains {
-                let key = format!("{machine}{}", domain.name);
+                let key = format!("{machine}{}", domain.0);
                 match bind(&format!("takt/frequency/{key}")) {
                     Ok(name) => names.push(name),
                     Err(e) => {
@@ -55,10 +72,7 @@ impl DomainLock {
             let Some((domain, key, error)) = failed else { return Ok(DomainLock { _names: names }) };
             if error.kind() != io::ErrorKind::AddrInUse {
                 return Err(Refusal::Unavailable(Unavailable {
-                    reason: format!(
-                        "the frequency domain {} cannot be locked against other runs: {error}",
-                        domain.name
-                    ),
+                    reason: format!("the frequency domain {} cannot be locked against other runs: {error}", domain.0),
                     fix: "allow abstract Unix sockets, or run without a power policy".into(),
                 }));
             }
@@ -73,12 +87,11 @@ impl DomainLock {
     }
 }
 
-fn in_use(domain: &Domain, holder: Option<(RunId, String)>) -> Unavailable {
+fn in_use((name, cpus): &(&str, CpuSet), holder: Option<(RunId, String)>) -> Unavailable {
     let by = holder.map_or_else(|| "another run".into(), |(run, name)| format!("{name} (process {})", run.pid()));
     Unavailable {
         reason: format!(
-            "the frequency of CPU {} (the domain {}) is controlled by {by}: two runs cannot share it",
-            domain.cpus, domain.name
+            "the frequency of CPU {cpus} (the domain {name}) is controlled by {by}: two runs cannot share it"
         ),
         fix: "end that run or wait for its end, name CPUs of other domains in the file, or run without a power policy"
             .into(),
@@ -105,8 +118,8 @@ fn short(mut name: String, workload: &str) -> String {
     name
 }
 
-/// The run that holds a domain, and the name of its workload. `key` is the name of a domain of this machine.
-pub(crate) fn holder(key: &str) -> Option<(RunId, String)> {
+/// The run that holds a domain, and the name of its workload.
+fn holder(key: &str) -> Option<(RunId, String)> {
     let text = fs::read("/proc/self/net/unix").unwrap_or_default();
     let start = format!(" @takt/frequency-of/{key}/");
     String::from_utf8_lossy(&text).lines().find_map(|line| {

@@ -1,26 +1,53 @@
 //! The thread that reads sensors, so that a slow one delays no window.
 
+use super::cpufreq::Domain;
+use super::meters::{Instruments, Meter};
 use super::root::Root;
-use super::sensors::{Energy, EnergyCounter, Thermometer, Zone, energy_counters};
+use super::sensors::{Energy, Thermometer, Zone};
 use crate::group::Unavailable;
-use crate::rt;
+use crate::{rt, timer};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
 
-/// Counters of energy are read at least so often. At 1 kW, one of 32 bits in units of 15 µJ wraps after a minute.
-const ENERGY: Duration = Duration::from_secs(1);
+/// Meters are read at least so often. At 1 kW, a counter of energy of 32 bits in units of 15 µJ wraps after a minute.
+const SLOWEST: Duration = Duration::from_secs(1);
+/// Meters are read at most so often.
+const FASTEST: Duration = Duration::from_millis(50);
 
-/// A reading of a sensor.
+/// A reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample {
-    /// The sensor, by its place in [`super::Settings::zones`].
-    pub zone: usize,
-    /// In m°C; `None` when the sensor was not ready or read nonsense.
-    pub temperature: Option<i32>,
+pub enum Sample {
+    /// Of a sensor for the power policy.
+    Temperature {
+        /// The sensor, by its place in [`super::Settings::zones`].
+        zone: usize,
+        /// In m°C; `None` when the sensor was not ready or read nonsense.
+        millidegrees: Option<i32>,
+    },
+    /// Of a meter whose value has changed. No policy learns of it.
+    Measured {
+        /// The meter, by its place in [`super::Settings::meters`].
+        meter: u16,
+        /// Its value, in the unit of its [`super::Quantity`].
+        value: i64,
+        /// The instant on the monotonic clock.
+        at: Span,
+    },
+}
+
+/// The sensors and meters of a run.
+#[derive(Debug)]
+pub(super) struct Sensors<'a> {
+    pub(super) zones: &'a [Zone],
+    /// The first so many sensors are required.
+    pub(super) required: usize,
+    pub(super) measured: &'a [Domain],
+    pub(super) meters: &'a [Meter],
 }
 
 /// The thread.
@@ -32,25 +59,26 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the sensors and starts the thread, off these CPUs if there are others. Only the first so many sensors are required.
+    /// Opens the sensors and starts the thread, off these CPUs if there are others.
     ///
     /// # Errors
     /// A sensor cannot be opened.
     pub(super) fn start(
         root: &Root,
-        (zones, required): (&[Zone], usize),
+        sensors: &Sensors<'_>,
         period: Duration,
         away: &CpuSet,
         wake: OwnedFd,
     ) -> Result<(Sampler, Receiver<Sample>), Unavailable> {
-        let mut thermometers = Vec::with_capacity(zones.len());
-        for zone in zones {
+        let required = sensors.required;
+        let mut thermometers = Vec::with_capacity(sensors.zones.len());
+        for zone in sensors.zones {
             thermometers.push(Thermometer::open(root, zone).map_err(|e| Unavailable {
                 reason: format!("the sensor {} cannot be read: {e}", zone.name),
                 fix: "run as root, or name another zone".into(),
             })?);
         }
-        let counters = energy_counters(root);
+        let instruments = Instruments::open(root, sensors.measured, sensors.meters);
         let (end, over) = mpsc::channel();
         let (samples, receiver) = mpsc::channel();
         let away = *away;
@@ -59,8 +87,8 @@ impl Sampler {
             if let Some(others) = others {
                 let _ = rt::set_affinity(0, &others);
             }
-            sample(thermometers, counters, period, &over, |sample| {
-                if sample.temperature.is_none() && sample.zone >= required {
+            sample(thermometers, instruments, period, &over, |sample| {
+                if matches!(sample, Sample::Temperature { zone, millidegrees: None } if zone >= required) {
                     return;
                 }
                 let _ = samples.send(sample);
@@ -90,26 +118,30 @@ impl Drop for Sampler {
 
 fn sample(
     mut thermometers: Vec<Thermometer>,
-    mut counters: Vec<EnergyCounter>,
+    mut instruments: Instruments,
     period: Duration,
     over: &Receiver<()>,
     report: impl Fn(Sample),
 ) -> (Vec<Energy>, Vec<u64>) {
-    let mut counted = Instant::now();
+    let between = period.clamp(FASTEST, SLOWEST);
+    // A long period of samples must not let a counter wrap twice, so meters have instants of their own.
+    let (mut sampled, mut measured) = (Instant::now(), Instant::now());
     loop {
-        for (zone, thermometer) in thermometers.iter_mut().enumerate() {
-            report(Sample { zone, temperature: thermometer.read() });
+        let now = Instant::now();
+        if now >= sampled {
+            for (zone, thermometer) in thermometers.iter_mut().enumerate() {
+                report(Sample::Temperature { zone, millidegrees: thermometer.read() });
+            }
+            sampled = now + period;
         }
-        if counted.elapsed() >= ENERGY {
-            counters.iter_mut().for_each(EnergyCounter::read);
-            counted = Instant::now();
+        if now >= measured {
+            instruments.read(|meter, value| report(Sample::Measured { meter, value, at: timer::now() }));
+            measured = now + between;
         }
-        // Without a sensor the counters alone are read.
-        let pause = if thermometers.is_empty() { ENERGY } else { period };
-        if over.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-            counters.iter_mut().for_each(EnergyCounter::read);
-            let energy = counters.iter().map(EnergyCounter::energy).collect();
-            return (energy, thermometers.iter().map(|thermometer| thermometer.bad).collect());
+        let next = if thermometers.is_empty() { measured } else { sampled.min(measured) };
+        if over.recv_timeout(next.saturating_duration_since(Instant::now())) != Err(RecvTimeoutError::Timeout) {
+            instruments.read(|_, _| ());
+            return (instruments.energy(), thermometers.iter().map(|thermometer| thermometer.bad).collect());
         }
     }
 }

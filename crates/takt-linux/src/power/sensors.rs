@@ -85,18 +85,34 @@ impl Thermometer {
     }
 }
 
+/// A file that counts energy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct EnergySource {
+    /// The part of the machine.
+    pub(super) name: String,
+    path: String,
+    /// After this value it begins again with 0, in µJ.
+    range: Option<u64>,
+}
+
 /// A counter of energy.
 #[derive(Debug)]
 pub(super) struct EnergyCounter {
     name: String,
     file: ControlFile,
-    /// After this value it begins again with 0, in µJ.
     range: Option<u64>,
     last: u64,
     total: u64,
 }
 
 impl EnergyCounter {
+    /// Opens the file and reads it. Without the right to read, it may still be opened.
+    pub(super) fn open(root: &Root, source: &EnergySource) -> Option<EnergyCounter> {
+        let file = root.open_to_read(&source.path).ok()?;
+        let last = file.number().ok()?;
+        Some(EnergyCounter { name: source.name.clone(), file, range: source.range, last, total: 0 })
+    }
+
     /// Adds the energy since the last reading. A counter without a range that goes back has been reset: nothing is added.
     ///
     /// It has to be read more often than it wraps, which takes minutes at the least.
@@ -126,14 +142,14 @@ pub struct Energy {
     pub uj: u64,
 }
 
-/// The counters of energy that this user may read. Zones of powercap that are parts of others are left out, so that nothing counts twice.
-pub(super) fn energy_counters(root: &Root) -> Vec<EnergyCounter> {
-    let mut counters = Vec::new();
-    let mut add = |name: String, file: String, range: Option<u64>| {
-        let Ok(file) = root.open_to_read(&file) else { return };
-        // Without the right to read it, it may still be opened.
-        if let Ok(last) = file.number() {
-            counters.push(EnergyCounter { name, file, range, last, total: 0 });
+/// The counters of energy that this user may read: powercap, or else hwmon. Zones of powercap that are parts of others are left out, so that nothing
+/// counts twice.
+pub(super) fn energy_sources(root: &Root) -> Vec<EnergySource> {
+    let mut sources = Vec::new();
+    let mut add = |name: String, path: String, range: Option<u64>| {
+        let source = EnergySource { name, path, range };
+        if EnergyCounter::open(root, &source).is_some() {
+            sources.push(source);
         }
     };
     for zone in root.names(POWERCAP) {
@@ -148,22 +164,23 @@ pub(super) fn energy_counters(root: &Root) -> Vec<EnergyCounter> {
         let range = root.read(&format!("{POWERCAP}/{zone}/max_energy_range_uj")).ok().and_then(|max| max.parse().ok());
         add(name, format!("{POWERCAP}/{zone}/energy_uj"), range);
     }
-    if counters.is_empty() {
-        let mut add = |name: String, file: String| {
-            let Ok(file) = root.open_to_read(&file) else { return };
-            if let Ok(last) = file.number() {
-                counters.push(EnergyCounter { name, file, range: None, last, total: 0 });
-            }
-        };
-        for device in root.numbered(HWMON, "hwmon") {
-            let dir = format!("{HWMON}/{device}");
-            let driver = root.read(&format!("{dir}/name")).unwrap_or_else(|_| device.clone());
-            for input in root.names(&dir).into_iter().filter(|n| n.starts_with("energy") && n.ends_with("_input")) {
-                let sensor = input.trim_end_matches("_input").to_owned();
-                let label = root.read(&format!("{dir}/{sensor}_label")).unwrap_or(sensor);
-                add(format!("{driver}:{label}"), format!("{dir}/{input}"));
-            }
+    if !sources.is_empty() {
+        return sources;
+    }
+    let mut add = |name: String, path: String| {
+        let source = EnergySource { name, path, range: None };
+        if EnergyCounter::open(root, &source).is_some() {
+            sources.push(source);
+        }
+    };
+    for device in root.numbered(HWMON, "hwmon") {
+        let dir = format!("{HWMON}/{device}");
+        let driver = root.read(&format!("{dir}/name")).unwrap_or_else(|_| device.clone());
+        for input in root.names(&dir).into_iter().filter(|n| n.starts_with("energy") && n.ends_with("_input")) {
+            let sensor = input.trim_end_matches("_input").to_owned();
+            let label = root.read(&format!("{dir}/{sensor}_label")).unwrap_or(sensor);
+            add(format!("{driver}:{label}"), format!("{dir}/{input}"));
         }
     }
-    counters
+    sources
 }

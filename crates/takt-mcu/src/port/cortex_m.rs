@@ -144,6 +144,10 @@ pub(super) fn restart(thread: usize, handler: bool) {
     }
 }
 
+pub(super) fn mask() {
+    cortex_m::interrupt::disable();
+}
+
 pub(super) fn start(scheduler: Box<dyn Scheduler>) -> ! {
     // SAFETY: before the start nothing else touches the port; the registers are those of the processor.
     let (idle, pointer) = unsafe {
@@ -171,6 +175,7 @@ pub(super) fn start(scheduler: Box<dyn Scheduler>) -> ! {
             "msr control, {process}",
             "isb",
             "msr msp, {handlers}",
+            "cpsie i",
             "bx {begin}",
             pointer = in(reg) pointer,
             process = in(reg) 2,

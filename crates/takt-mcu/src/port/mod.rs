@@ -55,6 +55,11 @@ pub(crate) fn prepare(stacks: &[u32]) {
     port::prepare(stacks);
 }
 
+/// Masks interrupts until [`start`] lets the idle thread begin.
+pub(crate) fn mask() {
+    port::mask();
+}
+
 /// Begins with the idle thread, which pends the kernel.
 pub(crate) fn start(scheduler: Box<dyn Scheduler>) -> ! {
     port::start(scheduler)

@@ -1,8 +1,8 @@
 //! Frequencies and temperatures as curves under a chart.
 
 use super::xml::{escape, px};
-use crate::Header;
 use crate::timeline::{Sample, Timeline};
+use crate::{MeterLabel, Quantity, Trace};
 use std::fmt::Write;
 use takt_core::time::Time;
 
@@ -13,6 +13,7 @@ const HEIGHT: f64 = 28.0;
 const FINEST: f64 = 0.6;
 const FREQUENCY: &str = "#0072b2";
 const TEMPERATURE: &str = "#d55e00";
+const ENERGY: &str = "#009e73";
 
 /// A curve with its unit.
 pub(super) struct Curve {
@@ -24,8 +25,39 @@ pub(super) struct Curve {
     steps: bool,
 }
 
-/// The curves of a trace: frequency domains, and then thermal zones. O(samples).
-pub(super) fn curves(header: &Header, line: &Timeline) -> Vec<Curve> {
+/// The power between two readings of energy, in mW, from the end of the first to that of the second.
+fn power(samples: &[(Time, i64)]) -> Vec<(Time, i64)> {
+    let between = |pair: &[(Time, i64)]| {
+        let [(from, before), (to, after)] = *pair else { return None };
+        let ns = i128::from((to - from).ns());
+        // Microjoules over nanoseconds are 10^6 mW.
+        let mw = i128::from(after - before) * 1_000_000 / Some(ns).filter(|ns| *ns > 0)?;
+        Some((from, i64::try_from(mw).ok()?))
+    };
+    samples.windows(2).filter_map(between).collect()
+}
+
+/// The curves of what the machine measured: frequencies, temperatures, and power from energy. O(samples × meters).
+fn measured(trace: &Trace) -> impl Iterator<Item = Curve> {
+    let curve = |(index, label): (u16, &MeterLabel)| {
+        let own = trace.measured.iter().filter(|measured| measured.meter == index);
+        let samples: Vec<(Time, i64)> = own.map(|measured| (measured.at, measured.value)).collect();
+        let (unit, color, steps, samples) = match label.quantity {
+            Quantity::Frequency => ("MHz", FREQUENCY, true, samples),
+            Quantity::Temperature => ("°C", TEMPERATURE, false, samples),
+            Quantity::Energy => ("W", ENERGY, true, power(&samples)),
+            Quantity::Time => return None,
+        };
+        let what = if label.quantity == Quantity::Energy { " power" } else { "" };
+        let label = format!("{}{what} (measured)", label.name);
+        (!samples.is_empty()).then_some(Curve { label, samples, unit, color, steps })
+    };
+    (0..).zip(&trace.header.meters).filter_map(curve).collect::<Vec<_>>().into_iter()
+}
+
+/// The curves of a trace: frequency domains, thermal zones, and then what the machine measured. O(samples × meters).
+pub(super) fn curves(trace: &Trace, line: &Timeline) -> Vec<Curve> {
+    let header = &trace.header;
     let split = |samples: &[Sample], title: &dyn Fn(u16) -> String, unit, color, steps| {
         let mut indexes: Vec<u16> = samples.iter().map(|sample| sample.of).collect();
         indexes.sort_unstable();
@@ -41,6 +73,7 @@ pub(super) fn curves(header: &Header, line: &Timeline) -> Vec<Curve> {
     };
     let mut all = split(&line.frequencies, &|domain| header.frequency_domain(domain), "MHz", FREQUENCY, true);
     all.extend(split(&line.temperatures, &|zone| header.zone(zone), "°C", TEMPERATURE, false));
+    all.extend(measured(trace));
     all
 }
 
@@ -111,6 +144,14 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn power_is_the_slope_of_the_energy() {
+        let at = |ms| Time::ZERO + takt_core::time::Span::from_ms(ms);
+        // 3 J within two seconds are 1.5 W, and nothing more 0 W.
+        let samples = [(at(0), 0), (at(2000), 3_000_000), (at(2000), 3_000_000), (at(2500), 3_000_000)];
+        assert_eq!(power(&samples), [(at(0), 1500), (at(2000), 0)]);
+    }
 
     #[test]
     fn a_curve_holds_its_value_until_the_next_one() {

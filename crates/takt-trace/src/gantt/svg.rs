@@ -111,7 +111,7 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let grouped = groups.iter().any(|(name, _)| name.is_some());
 
     let names = labels.iter().map(|l| l.chars().count().min(LABEL_MOST));
-    let curves = curves(&trace.header, &line);
+    let curves = curves(trace, &line);
     let letters = curves.iter().map(|curve| curve.letters().min(LABEL_MOST));
     let longest =
         names.chain(letters).chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);

@@ -5,7 +5,6 @@
 //! With `-icount shift=5` QEMU counts 32 ns for an instruction.
 #![no_std]
 
-use core::fmt::{Arguments, Write as _};
 use cortex_m_semihosting::{debug, hio};
 use takt_mcu::{Board, Ending};
 
@@ -54,8 +53,7 @@ pub fn board() -> &'static Mps2 {
 impl Board for Mps2 {
     #[inline]
     fn ticks(&self) -> u32 {
-        // The counter counts down.
-        !read(DUAL, 1)
+        ticks()
     }
     fn frequency(&self) -> u32 {
         FREQUENCY
@@ -73,9 +71,10 @@ impl Board for Mps2 {
         }
         !full
     }
-    fn report(&self, text: Arguments<'_>) {
+    fn report(&self, text: &[u8]) {
         if let Ok(mut out) = hio::hstdout() {
-            let _ = writeln!(out, "{text}");
+            let _ = out.write_all(text);
+            let _ = out.write_all(b"\n");
         }
     }
     fn end(&self, ending: Ending) -> ! {
@@ -103,6 +102,18 @@ pub fn timer(nanoseconds: u32) {
 /// Ends the request of [`Interrupt::TIMER1`].
 pub fn acknowledge() {
     write(TIMER1, 3, 1);
+}
+
+/// The board's clock, as the kernel reads it.
+#[inline]
+pub fn ticks() -> u32 {
+    // The counter counts down.
+    !read(DUAL, 1)
+}
+
+/// Ticks since the last expiry of timer 1.
+pub fn since_timer() -> u32 {
+    read(TIMER1, 2).wrapping_sub(read(TIMER1, 1))
 }
 
 /// Uses so much CPU time.

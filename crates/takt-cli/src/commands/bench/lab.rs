@@ -157,6 +157,8 @@ pub(super) struct TaktRun {
 pub(super) struct RunOptions<'a> {
     pub(super) policy: Option<&'a str>,
     pub(super) duration: Option<Span>,
+    /// A power policy, and the imitated machine whose frequencies it sets.
+    pub(super) power: Option<(&'a str, &'a Path)>,
 }
 
 impl Lab {
@@ -253,6 +255,9 @@ impl Lab {
         }
         if let Some(duration) = options.duration {
             command.args(["--duration", &format!("{}ns", duration.ns())]);
+        }
+        if let Some((power, machine)) = options.power {
+            command.args(["--power", power, "--sysfs-root"]).arg(machine);
         }
         command.stdin(Stdio::null());
         command

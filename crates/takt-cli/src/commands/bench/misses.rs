@@ -158,7 +158,7 @@ impl Part {
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("misses", &args.common)?;
     let duration = if lab.session.quick { Span::from_ms(300) } else { Span::from_secs(10) };
-    let options = |policy| RunOptions { policy, duration: Some(duration) };
+    let options = |policy| RunOptions { policy, duration: Some(duration), power: None };
     let mut parts = parts(&lab);
     for round in 1..=lab.session.rounds {
         for part in &mut parts {

@@ -12,6 +12,7 @@ mod demos;
 mod figures;
 mod floor;
 mod hartstone;
+mod imitated;
 mod lab;
 mod latency;
 mod messages;
@@ -22,6 +23,7 @@ mod overload;
 mod reload;
 mod schedules;
 mod simulate;
+mod speed;
 mod startup;
 mod top;
 
@@ -51,6 +53,7 @@ enum Bench {
     Classes(classes::Args),
     Overload(overload::Args),
     Simulate(simulate::Args),
+    Speed(speed::Args),
     Decide(decide::Args),
     Decode(decode::Args),
     Analyze(analyze::Args),
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Classes(args) => classes::run(args),
         Bench::Overload(args) => overload::run(args),
         Bench::Simulate(args) => simulate::run(args),
+        Bench::Speed(args) => speed::run(args),
         Bench::Decide(args) => decide::run(args),
         Bench::Decode(args) => decode::run(args),
         Bench::Analyze(args) => analyze::run(args),

@@ -2,6 +2,7 @@
 
 use super::bare::{self, Step};
 use super::figures::{cell, median, ratio};
+use super::imitated;
 use super::lab::{Child, Claim, Lab, RunOptions};
 use super::options::Common;
 use crate::failure::Failure;
@@ -27,6 +28,9 @@ pub(super) struct Args {
     /// Length of the windows; may be repeated; by default 1, 2, 5, 10 and 100ms
     #[arg(long = "window", value_name = "LENGTH", value_parser = duration)]
     windows: Vec<Span>,
+    /// Also run with a power policy that writes a frequency at each window, over an imitated driver that takes 100us for each write
+    #[arg(long)]
+    power: bool,
 }
 
 const LENGTHS: [Span; 5] =
@@ -34,6 +38,9 @@ const LENGTHS: [Span; 5] =
 /// CPU time of the work.
 const WORK: Span = Span::from_ms(2000);
 const WORK_QUICK: Span = Span::from_ms(100);
+
+const POWER: &str = ". `power` is Takt with the power policy alternating, which writes a frequency at each window over an imitated driver that \
+                     takes 100us for each write";
 
 /// What the process is given of each window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,6 +153,11 @@ struct Case {
     alone: Vec<i64>,
     bare: Vec<Loss>,
     takt: Vec<Loss>,
+    /// Under Takt with a power policy; empty without `--power`.
+    power: Vec<Loss>,
+    /// Writes of frequencies that the policy has requested, and those that were made.
+    requested: u64,
+    written: u64,
 }
 
 impl Case {
@@ -167,6 +179,10 @@ impl Case {
     }
     fn row(&self, lab: &Lab) -> Vec<Cell> {
         let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        let with_power = |loss: fn(&Loss) -> i64| match self.power.is_empty() {
+            true => "-".into(),
+            false => cell(loss(&Case::loss(&self.power))),
+        };
         vec![
             Cell::Exact(self.length),
             self.form.name().into(),
@@ -179,6 +195,8 @@ impl Case {
             cell(bare.cpu_time),
             cell(takt.cpu_time),
             ratio(takt.cpu_time, bare.cpu_time).into(),
+            with_power(|loss| loss.elapsed),
+            with_power(|loss| loss.cpu_time),
         ]
     }
     fn json(&self) -> Value {
@@ -186,7 +204,13 @@ impl Case {
             losses.iter().map(|l| json!({"elapsed": l.elapsed, "cpu_time": l.cpu_time})).collect::<Vec<_>>()
         };
         let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        let power = (!self.power.is_empty()).then(|| {
+            let power = Case::loss(&self.power);
+            json!({"elapsed": power.elapsed, "cpu_time": power.cpu_time, "rounds": rounds(&self.power),
+                   "requested": self.requested, "written": self.written})
+        });
         json!({
+            "power_per_window_ns": power,
             "window_ns": self.length.ns(), "form": self.form.name(), "controller_cpu": self.controller,
             "alone_ns": self.alone, "noise_per_window_ns": self.noise(),
             "bare_per_window_ns": {"elapsed": bare.elapsed, "cpu_time": bare.cpu_time, "rounds": rounds(&self.bare)},
@@ -194,7 +218,17 @@ impl Case {
         })
     }
     fn claim(&self, lab: &Lab) -> Claim {
-        let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        self.judged(lab, Case::loss(&self.takt), "", (3, 2))
+    }
+    /// The loss with a power policy. Where the scheduler has a CPU of its own, the writer of frequencies has that of the work, so that nothing
+    /// is claimed.
+    fn claim_with_power(&self, lab: &Lab) -> Option<Claim> {
+        let judged = !self.power.is_empty() && self.controller == lab.cpu;
+        judged.then(|| self.judged(lab, Case::loss(&self.power), ", power policy", (11, 10)))
+    }
+    /// A loss against that of the bare mechanism, of which it may be a multiple.
+    fn judged(&self, lab: &Lab, takt: Loss, what: &str, (times, over): (i64, i64)) -> Claim {
+        let bare = Case::loss(&self.bare);
         let controller = if self.controller == lab.cpu { "same CPU" } else { "other CPU" };
         // What is lost in elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be
         // told.
@@ -203,11 +237,12 @@ impl Case {
             false => (bare.elapsed, takt.elapsed, ""),
             true => (bare.cpu_time, takt.cpu_time, " (CPU)"),
         };
-        let limit = bare * 3 / 2;
+        let limit = bare * times / over;
+        let factor = format!("{}.{} x ", times / over, times * 10 / over % 10);
         Claim {
-            what: format!("{} window, {}, {controller}{measure}", self.length, self.form.name()),
+            what: format!("{} window, {}, {controller}{what}{measure}", self.length, self.form.name()),
             measured: cell(takt),
-            limit: vec!["1.5 x ".into(), cell(bare), " = ".into(), cell(limit)],
+            limit: vec![factor.into(), cell(bare), " = ".into(), cell(limit)],
             holds: if bare > 0 && self.alone.len() > 1 { Some(takt <= limit) } else { None },
         }
     }
@@ -224,11 +259,13 @@ pub(super) fn run(args: &Args) -> Outcome {
         ([], true) => &LENGTHS[2..4],
         (asked, _) => asked,
     };
+    let machine = args.power.then(|| imitated::machine(&lab)).transpose()?;
     let mut cases = Vec::new();
     for &length in lengths {
         for form in Form::ALL {
             for &controller in &controllers {
-                cases.push(Case { length, form, controller, alone: vec![], bare: vec![], takt: vec![] });
+                let (alone, bare, takt, power) = (vec![], vec![], vec![], vec![]);
+                cases.push(Case { length, form, controller, alone, bare, takt, power, requested: 0, written: 0 });
             }
         }
     }
@@ -242,7 +279,14 @@ pub(super) fn run(args: &Args) -> Outcome {
             let alone = alone(&lab, iterations)?.elapsed();
             case.alone.push(alone.ns());
             case.bare.push(bare(&lab, case, iterations, alone, amount)?);
-            case.takt.push(takt(&lab, case, iterations, alone, amount)?);
+            case.takt.push(takt(&lab, case, iterations, alone, amount, None)?.0);
+            if let Some(machine) = &machine {
+                let power = Some((imitated::POLICY, machine.as_path()));
+                let (loss, report) = takt(&lab, case, iterations, alone, amount, power)?;
+                case.power.push(loss);
+                case.requested += report["power"]["requested"].as_u64().unwrap_or_default();
+                case.written += report["power"]["written"].as_u64().unwrap_or_default();
+            }
         }
     }
     let heading = [
@@ -257,13 +301,18 @@ pub(super) fn run(args: &Args) -> Outcome {
         "bare (CPU)",
         "takt (CPU)",
         "ratio",
+        "power",
+        "power (CPU)",
     ];
-    let rows: Vec<_> =
-        std::iter::once(heading.map(Cell::from).to_vec()).chain(cases.iter().map(|c| c.row(&lab))).collect();
-    let claims: Vec<_> = cases.iter().map(|c| c.claim(&lab)).collect();
+    let columns = if args.power { heading.len() } else { heading.len() - 2 };
+    let rows = std::iter::once(heading.map(Cell::from).to_vec()).chain(cases.iter().map(|c| c.row(&lab)));
+    let rows: Vec<_> = rows.map(|row| row.into_iter().take(columns).collect()).collect();
+    let claims = cases.iter().map(|c| c.claim(&lab)).chain(cases.iter().filter_map(|c| c.claim_with_power(&lab)));
+    let claims: Vec<_> = claims.collect();
     let settings = format!(
         "work of about {amount} in one process of class SCHED_OTHER; controllers SCHED_FIFO 80. In `full` windows Takt lets the \
-         process run on and stops nothing; in those of `nine tenths` all stop and start it once per window"
+         process run on and stops nothing; in those of `nine tenths` all stop and start it once per window{}",
+        if args.power { POWER } else { "" }
     );
     let results = json!({"iterations": iterations, "cases": cases.iter().map(Case::json).collect::<Vec<_>>()});
     let title = "lost per window: work's time beyond that alone; (CPU): time granted beyond CPU time used";
@@ -315,7 +364,15 @@ fn bare(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> R
     Ok(Loss::of(&Work::read(&out)?, &case.windows(measured.start), alone))
 }
 
-fn takt(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> Result<Loss, Failure> {
+/// Returns the report of the run, too.
+fn takt(
+    lab: &Lab,
+    case: &Case,
+    iterations: u64,
+    alone: Span,
+    amount: Span,
+    power: Option<(&str, &Path)>,
+) -> Result<(Loss, Value), Failure> {
     let out = lab.path("work");
     let cmd = lab.cmd(&lab.probe(&["work", &iterations.to_string(), &out.to_string_lossy()]));
     let (length, granted) = (case.length.ns(), case.form.granted(case.length).ns());
@@ -325,8 +382,8 @@ fn takt(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> R
         case.controller, lab.cpu,
     );
     let file = lab.workload(&yaml)?;
-    let run = lab.run(&file, RunOptions { duration: Some(cap(amount)), ..RunOptions::default() })?;
-    Ok(Loss::of(&Work::read(&out)?, &case.windows(run.start), alone))
+    let run = lab.run(&file, RunOptions { duration: Some(cap(amount)), power, ..RunOptions::default() })?;
+    Ok((Loss::of(&Work::read(&out)?, &case.windows(run.start), alone), run.json))
 }
 
 #[cfg(test)]

@@ -115,6 +115,7 @@ impl Candidate {
             meaning: steps.join(", "),
             rounds: Vec::new(),
             stolen: Vec::new(),
+            worst: Vec::new(),
             skipped: self.skipped.clone(),
         }
     }
@@ -375,7 +376,7 @@ pub(crate) fn sample(args: &Sample) -> Outcome {
     rt::set_class(0, if args.priority > 0 { Class::Fifo(args.priority) } else { Class::Other })?;
     let samples = measure::wake(Method::Nanosleep, Span::from_ns(args.period), args.count)?;
     rt::set_class(0, Class::Other)?;
-    let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.late.to_le_bytes()).collect();
     io::stdout().lock().write_all(&bytes)?;
     Ok(Verdict::Done)
 }

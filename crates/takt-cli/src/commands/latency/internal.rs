@@ -1,11 +1,13 @@
 //! The processes of `takt latency`; not for people.
 
-use super::measure::{self, Echo, Method};
-use super::scenario::Scenario;
+use super::measure::{self, Echo, Method, WakeUp};
+use super::scenario::{self, Scenario};
 use super::stress::{self, Kind};
 use crate::outcome::{Outcome, Verdict};
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::{disturbance, rt};
@@ -38,6 +40,11 @@ enum Process {
     },
     /// Answer each message
     Echo { echo: Echo },
+    /// Become `takt run`, which ends with this process's parent
+    Schedule {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// Where load runs.
@@ -76,6 +83,40 @@ struct Measure {
     /// Look for gaps instead
     #[arg(long)]
     gaps: bool,
+    /// Write there instead of standard output
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+/// The numbers of a measuring process, as it writes them: eight bytes each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Measured {
+    /// Time that the host took from the CPU, in nanoseconds.
+    pub(super) stolen: i64,
+    /// How many times a quota throttled a group of the process.
+    pub(super) throttled: u64,
+    /// The process.
+    pub(super) pid: u32,
+    /// The wake-ups, or gaps, whose lengths are the lateness.
+    pub(super) samples: Vec<WakeUp>,
+}
+
+impl Measured {
+    fn bytes(&self) -> Vec<u8> {
+        let head = [self.stolen, self.throttled as i64, i64::from(self.pid)];
+        let samples = self.samples.iter().flat_map(|one| [one.planned, one.late]);
+        head.into_iter().chain(samples).flat_map(i64::to_le_bytes).collect()
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Measured {
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, i64::from_le_bytes);
+        let mut numbers = bytes.chunks_exact(8).map(number);
+        let mut next = || numbers.next().unwrap_or(0);
+        let (stolen, throttled, pid) = (next(), next() as u64, u32::try_from(next()).unwrap_or(0));
+        let numbers: Vec<i64> = numbers.collect();
+        let samples = numbers.chunks_exact(2).map(|pair| WakeUp { planned: pair[0], late: pair[1] }).collect();
+        Measured { stolen, throttled, pid, samples }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -90,16 +131,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
             stress::run_command(command, *seconds)?;
         }
         Process::Echo { echo } => measure::answer(*echo)?,
+        Process::Schedule { arguments } => {
+            // It stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
+            let end = rustix::process::Signal::TERM;
+            rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
+            return Err(Command::new("/proc/self/exe").arg("run").args(arguments).exec().into());
+        }
     }
     Ok(Verdict::Done)
 }
 
-/// Numbers of eight bytes: stolen time, then samples.
+/// Measures, and writes the numbers of [`Measured`].
 fn measured(args: &Measure) -> io::Result<()> {
-    // Of a killed experiment nothing remains on the CPU.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let scenario = Scenario::named(&args.scenario).ok_or_else(|| io::Error::other("no such scenario"))?;
     let (cpus, period) = (CpuSet::single(args.cpu), Span::from_ns(args.period));
+    let windows = scenario.place == scenario::Place::Windows;
+    if !windows {
+        // Of a killed experiment nothing remains on the CPU. The watcher of a run ends its processes.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    }
     if let Some(group) = &args.enter {
         std::fs::write(group.join("cgroup.procs"), "0")?;
     }
@@ -113,15 +163,40 @@ fn measured(args: &Measure) -> io::Result<()> {
         rustix::process::setpriority_process(None, scenario.nice())?;
     }
     let stolen = || disturbance::stolen(&cpus).unwrap_or(Span::ZERO);
-    rt::set_class(0, scenario.class(args.priority, period))?;
-    let before = stolen();
+    let class = if args.gaps { rt::Class::Fifo(args.priority) } else { scenario.class(args.priority, period)? };
+    rt::set_class(0, class)?;
+    let before = (stolen(), disturbance::throttled());
     let samples = match args.echo {
-        _ if args.gaps => measure::gaps(period * args.count as i64, Span::from_us(5)),
+        _ if args.gaps => {
+            let gaps = measure::gaps(period * args.count as i64, Span::from_us(5));
+            gaps.into_iter().map(|late| WakeUp { planned: 0, late }).collect()
+        }
         Some(echo) => measure::round_trips(echo, period, args.count)?,
+        None if windows => measure::wake_in_windows(period, args.count)?,
         None => measure::wake(args.method, period, args.count)?,
     };
-    let taken = stolen() - before;
     rt::set_class(0, rt::Class::Other)?;
-    let bytes: Vec<u8> = [taken.ns()].iter().chain(&samples).flat_map(|number| number.to_le_bytes()).collect();
-    io::stdout().lock().write_all(&bytes)
+    let measured = Measured {
+        stolen: (stolen() - before.0).ns(),
+        throttled: disturbance::throttled().saturating_sub(before.1),
+        pid: std::process::id(),
+        samples,
+    };
+    match &args.output {
+        Some(path) => std::fs::write(path, measured.bytes()),
+        None => io::stdout().lock().write_all(&measured.bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        let samples = vec![WakeUp { planned: 5, late: 7 }, WakeUp { planned: 9, late: -1 }];
+        let measured = Measured { stolen: 3, throttled: 2, pid: 77, samples };
+        assert_eq!(Measured::read(&measured.bytes()), measured);
+        assert_eq!(Measured::read(&[]), Measured::default());
+    }
 }

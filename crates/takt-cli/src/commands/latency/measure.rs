@@ -28,24 +28,42 @@ pub(crate) enum Echo {
     Udp,
 }
 
-/// The lateness of so many wake-ups, in nanoseconds. An instant that is missed altogether counts with its whole delay.
-pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec<i64>> {
-    let mut late = vec![0; count];
+/// A wake-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WakeUp {
+    /// Its planned instant of the monotonic clock, in nanoseconds.
+    pub(crate) planned: i64,
+    /// Its lateness in nanoseconds.
+    pub(crate) late: i64,
+}
+
+impl WakeUp {
+    const NONE: WakeUp = WakeUp { planned: 0, late: 0 };
+    /// One that is observed at this instant.
+    fn now(planned: Span) -> WakeUp {
+        WakeUp { planned: planned.ns(), late: (now() - planned).ns() }
+    }
+}
+
+/// So many wake-ups. An instant that is missed altogether counts with its whole delay.
+pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
+    // The memory is touched before the first wake-up.
+    let mut all = vec![WakeUp::NONE; count];
     let mut at = now() + period;
     match method {
         Method::Nanosleep => {
-            for value in &mut late {
+            for one in &mut all {
                 sleep_until(at);
-                *value = (now() - at).ns();
+                *one = WakeUp::now(at);
                 at += period;
             }
         }
         Method::Timerfd => {
             let timer = Timer::new()?;
-            for value in &mut late {
+            for one in &mut all {
                 timer.arm(at)?;
                 while poll(&mut [PollFd::new(&timer, PollFlags::IN)], None).is_err() {}
-                *value = (now() - at).ns();
+                *one = WakeUp::now(at);
                 at += period;
             }
         }
@@ -55,8 +73,8 @@ pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec
             while next < count {
                 let (expired, woken) = (timer.wait()?, now());
                 for _ in 0..expired {
-                    if let Some(value) = late.get_mut(next) {
-                        *value = (woken - at).ns();
+                    if let Some(one) = all.get_mut(next) {
+                        *one = WakeUp { planned: at.ns(), late: (woken - at).ns() };
                     }
                     next += 1;
                     at += period;
@@ -64,21 +82,70 @@ pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec
             }
         }
     }
-    Ok(late)
+    Ok(all)
+}
+
+/// Periods in a frame of the schedule of windows; the first half of a frame is the window of the task.
+pub(crate) const FRAME: i64 = 10;
+
+/// Pauses from which the beginning of windows is found.
+const PAUSES: usize = 8;
+
+/// As [`wake`], within the windows of this process: the periods that begin inside its window, without the first one. The process is frozen outside of
+/// it, and the ends of such pauses are the beginnings of windows.
+pub(crate) fn wake_in_windows(period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
+    let (frame, window) = (period * FRAME, period * (FRAME / 2));
+    let (give_up, mut before) = (now() + frame * 100, now());
+    let mut ends: Vec<i64> = Vec::new();
+    while ends.len() < PAUSES {
+        let at = now();
+        if at - before >= window.scaled(4, 5) {
+            ends.push(at.ns());
+        }
+        if at > give_up {
+            return Err(io::Error::other("the schedule's windows were not observed"));
+        }
+        before = at;
+    }
+    let begin = Span::from_ns(common_phase(&ends, frame.ns()));
+    let each = FRAME / 2 - 1;
+    let mut all = vec![WakeUp::NONE; count];
+    // The first frame that has not begun.
+    let first = (now() - begin).ns() / frame.ns() + 1;
+    for (index, one) in (0i64..).zip(&mut all) {
+        let at = begin + frame * (first + index / each) + period * (1 + index % each);
+        sleep_until(at);
+        *one = WakeUp::now(at);
+    }
+    Ok(all)
+}
+
+/// The earliest of those instants that agree best about their place in a frame. Other load can pause the process at any instant.
+fn common_phase(instants: &[i64], frame: i64) -> i64 {
+    let near = |a: i64, b: i64| {
+        let apart = (a - b).rem_euclid(frame);
+        apart.min(frame - apart) < frame / 20
+    };
+    let agree = |one: &i64| instants.iter().filter(|other| near(*one, **other)).count();
+    let best = instants.iter().copied().max_by_key(|one| (agree(one), std::cmp::Reverse(*one)));
+    // Among those that agree, the one with the least delay after its window's beginning.
+    let best = best.unwrap_or(0);
+    let delay = |one: i64| (one - best + frame / 2).rem_euclid(frame) - frame / 2;
+    best + instants.iter().filter(|one| near(**one, best)).map(|one| delay(*one)).min().unwrap_or(0)
 }
 
 /// As [`wake`], to the answer of a second process: each wake-up sends a message, and the answer is observed by this process's clock.
-pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<Vec<i64>> {
+pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
     let mut peer = Peer::start(echo)?;
-    let mut late = vec![0; count];
+    let mut all = vec![WakeUp::NONE; count];
     let mut at = now() + period;
-    for value in &mut late {
+    for one in &mut all {
         sleep_until(at);
         peer.round_trip()?;
-        *value = (now() - at).ns();
+        *one = WakeUp::now(at);
         at += period;
     }
-    Ok(late)
+    Ok(all)
 }
 
 /// The second process, which ends with its input.
@@ -172,9 +239,18 @@ mod tests {
     fn no_method_wakes_early_or_loses_a_period() {
         // Alone in its thread, because the signal of the timer goes to any thread that does not block it.
         for method in [Method::Nanosleep, Method::Timerfd] {
-            let late = wake(method, Span::from_us(500), 20).unwrap();
-            assert!(late.len() == 20 && late.iter().all(|ns| *ns > 0), "{method:?}: {late:?}");
+            let all = wake(method, Span::from_us(500), 20).unwrap();
+            assert!(all.len() == 20 && all.iter().all(|one| one.late > 0), "{method:?}: {all:?}");
+            assert!(all.windows(2).all(|pair| pair[1].planned - pair[0].planned == 500_000), "{all:?}");
         }
+    }
+
+    #[test]
+    fn the_beginning_of_windows_is_what_most_pauses_agree_about() {
+        // Windows begin at 3 in frames of 100; two pauses have another cause.
+        assert_eq!(common_phase(&[150, 204, 303, 377, 505], 100) % 100, 3);
+        assert_eq!(common_phase(&[99, 201, 300], 100) % 100, 99, "across the end of a frame");
+        assert_eq!(common_phase(&[], 100), 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `takt latency`: the lateness of a process on this machine, in scenarios that are measured in turn.
 
+pub(crate) mod cyclictest;
 pub(crate) mod internal;
 pub(crate) mod measure;
 mod options;
@@ -7,6 +8,8 @@ mod output;
 mod scenario;
 mod stress;
 mod sweep;
+mod tracer;
+mod windows;
 
 use crate::failure::Failure;
 use crate::files;
@@ -74,8 +77,9 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.html, &|| takt_latency::html(&results, args.seed))?;
     write(&args.tails, &|| takt_latency::tails(&results))?;
     write(&args.density, &|| takt_latency::density(&results))?;
-    output::results(&results, args.seed, args.json)?;
-    Ok(Verdict::Done)
+    let claims = if args.check_order { takt_latency::order(&results, args.seed) } else { Vec::new() };
+    output::results(&results, &claims, args.seed, args.json)?;
+    Ok(if claims.iter().all(|claim| claim.holds) { Verdict::Done } else { Verdict::No })
 }
 
 fn read(path: &Path) -> Result<Results, Failure> {

@@ -9,7 +9,7 @@ use takt_core::time::Span;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Sweep {
-    /// Scenarios to measure; by default all
+    /// Scenarios to measure; by default all but `cyclictest`
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = scenario_name())]
     pub(super) scenario: Vec<Scenario>,
     /// Period of the task
@@ -42,6 +42,13 @@ pub(super) struct Sweep {
     /// A command as load, which is started again whenever it ends
     #[arg(long, value_name = "COMMAND", conflicts_with = "stress")]
     pub(super) stress_command: Option<String>,
+    /// Explain the latest samples of each scenario by the kernel's trace: what ran instead
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3", conflicts_with = "echo",
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) explain: Option<u16>,
+    /// Measure the scenarios of the expected order, and check it: status 1 if it is not there
+    #[arg(long, conflicts_with = "scenario")]
+    pub(super) check_order: bool,
     /// Count samples that are later
     #[arg(long, default_value = "100us", value_parser = duration)]
     pub(super) limit: Span,

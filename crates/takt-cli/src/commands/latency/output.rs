@@ -5,14 +5,27 @@ use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_core::time::Span;
-use takt_latency::{Difference, Figures, QUANTILES, Results};
+use takt_latency::{Claim, Difference, Figures, Interval, QUANTILES, Results, difference};
 
 /// A time of a table, in microseconds with a decimal.
 fn us(ns: f64) -> Cell {
     format!("{:.1}", ns / 1e3).into()
 }
 
-pub(super) fn results(results: &Results, seed: u64, json: bool) -> io::Result<()> {
+/// The difference of `idle-fifo` and the peer, where both were measured: the name of the quantile and the interval.
+fn beside(results: &Results, seed: u64) -> Vec<(&'static str, Interval)> {
+    let of = |name: &str| results.measured().find(|scenario| scenario.name == name);
+    let Some((own, peer)) = of("idle-fifo").zip(of("cyclictest")) else { return Vec::new() };
+    QUANTILES.iter().take(2).map(|(quantile, name)| (*name, difference(own, peer, *quantile, seed))).collect()
+}
+
+/// A time with its interval, in microseconds.
+fn with_interval(interval: &Interval) -> String {
+    let us = |ns: i64| ns as f64 / 1e3;
+    format!("{:.1} us (95 %: {:.1} to {:.1})", us(interval.value), us(interval.low), us(interval.high))
+}
+
+pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit, seed)));
     if json {
@@ -24,11 +37,19 @@ pub(super) fn results(results: &Results, seed: u64, json: bool) -> io::Result<()
                 .map(|(q, (_, name))| (name.to_owned(), json!({"value": q.value, "low": q.low, "high": q.high})));
             json!({"scenario": scenario.name, "count": f.count, "min_ns": f.min, "mean_ns": f.mean, "variance_ns2": f.variance,
                 "quantiles_ns": quantiles.collect::<serde_json::Map<String, Value>>(), "over_limit": f.over,
-                "stolen_ns": f.stolen})
+                "stolen_ns": f.stolen, "worst": scenario.worst})
         };
         let skipped =
             results.scenarios.iter().filter_map(|s| Some(json!({"scenario": s.name, "reason": s.skipped.as_ref()?})));
-        let object = json!({"machine": results.machine, "task": results.task, "stress": results.stress, "limit_ns": results.limit,
+        let range = |i: &Interval| json!({"value": i.value, "low": i.low, "high": i.high});
+        let beside: serde_json::Map<String, Value> =
+            beside(results, seed).iter().map(|(name, interval)| ((*name).to_owned(), range(interval))).collect();
+        let claims: Vec<Value> = claims
+            .iter()
+            .map(|claim| json!({"claim": claim.text, "measured_ns": claim.measured.as_ref().map(range), "holds": claim.holds}))
+            .collect();
+        let object = json!({"beside_cyclictest_ns": beside, "order": claims,
+            "machine": results.machine, "task": results.task, "stress": results.stress, "limit_ns": results.limit,
             "scenarios": figures.map(of).collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": results.notes});
         return writeln!(out, "{object}");
     }
@@ -83,6 +104,19 @@ pub(super) fn results(results: &Results, seed: u64, json: bool) -> io::Result<()
         if let Some(why) = &scenario.skipped {
             writeln!(out, "not measured: {}: {why}", scenario.name)?;
         }
+    }
+    for (name, interval) in beside(results, seed) {
+        writeln!(out, "idle-fifo - cyclictest, {name}: {}", with_interval(&interval))?;
+    }
+    for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
+        writeln!(out, "the latest of {}:", scenario.name)?;
+        scenario.worst.iter().try_for_each(|worst| writeln!(out, "  {worst}"))?;
+    }
+    for claim in claims {
+        let verdict = if claim.holds { "holds" } else { "DOES NOT HOLD" };
+        let measured =
+            claim.measured.as_ref().map_or(String::new(), |interval| format!("; {}", with_interval(interval)));
+        writeln!(out, "order: {verdict}: {}{measured}", claim.text)?;
     }
     for note in &results.notes {
         writeln!(out, "note: {note}")?;

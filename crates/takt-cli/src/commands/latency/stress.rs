@@ -52,6 +52,24 @@ pub(crate) struct Load {
 }
 
 impl Load {
+    /// The commands of its processes, for a schedule that starts them. `longest` bounds them.
+    pub(crate) fn commands(&self, longest: Duration) -> Vec<Vec<String>> {
+        let seconds = longest.as_secs().max(1).to_string();
+        let of = |words: [&str; 4]| words.map(str::to_owned).to_vec();
+        match &self.command {
+            Some(command) => vec![of(["__latency", "stress-command", command, &seconds])],
+            None => {
+                let threads = self.threads.to_string();
+                let kinds = self.kinds.iter().map(|kind| {
+                    let mut words = of(["__latency", "stress", kind.name(), &threads]);
+                    words.push(seconds.clone());
+                    words
+                });
+                kinds.collect()
+            }
+        }
+    }
+
     pub(crate) fn text(&self) -> String {
         match &self.command {
             Some(command) => format!("`{command}`"),
@@ -63,25 +81,21 @@ impl Load {
     }
 
     /// Starts it. `longest` bounds it.
-    /// With a group and a CPU it is there alone.
-    pub(crate) fn start(&self, longest: Duration, place: Option<(&Path, usize)>) -> io::Result<Running> {
+    /// With a group, it is there, and with a CPU, on that alone.
+    pub(crate) fn start(&self, longest: Duration, group: Option<&Path>, cpu: Option<usize>) -> io::Result<Running> {
         let placed = |command: &mut Command| {
-            if let Some((group, cpu)) = place {
-                command.arg("--enter").arg(group).args(["--on", &cpu.to_string()]);
+            if let Some(group) = group {
+                command.arg("--enter").arg(group);
+            }
+            if let Some(cpu) = cpu {
+                command.args(["--on", &cpu.to_string()]);
             }
         };
         let mut children = Vec::new();
-        for kind in self.kinds.iter().filter(|_| self.command.is_none()) {
+        // The parent of a user's command ends it, as it ends itself.
+        for arguments in self.commands(longest) {
             let mut command = Command::new("/proc/self/exe");
-            let numbers = [self.threads.to_string(), longest.as_secs().max(1).to_string()];
-            command.args(["__latency", "stress", kind.name()]).args(numbers);
-            placed(&mut command);
-            children.push(start(&mut command)?);
-        }
-        if let Some(text) = &self.command {
-            // The parent of the command ends it, as it ends itself.
-            let mut command = Command::new("/proc/self/exe");
-            command.args(["__latency", "stress-command", text, &longest.as_secs().max(1).to_string()]);
+            command.args(arguments);
             placed(&mut command);
             children.push(start(&mut command)?);
         }

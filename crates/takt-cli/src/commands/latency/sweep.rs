@@ -1,8 +1,13 @@
 //! The experiment: scenarios in turn, round by round, with every change of the machine undone after each.
 
+use super::cyclictest;
+use super::internal::Measured;
+use super::measure::WakeUp;
 use super::options::Sweep;
-use super::scenario::{ALL, Place, Scenario};
+use super::scenario::{Place, Scenario};
 use super::stress::Load;
+use super::tracer::Tracer;
+use super::windows::Plan;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_latency::Results;
+use takt_latency::{ORDERED, Results, Worst};
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Halves, RunId, rt, watcher};
@@ -27,6 +32,8 @@ pub(super) const MIN_ROUNDS: usize = 3;
 const RAMP: Duration = Duration::from_millis(100);
 /// The share of a round that the gap detector takes at most.
 const GAPS: Span = Span::from_ms(200);
+/// So many late samples of a scenario are explained when the order is checked.
+const CHECKED: u16 = 3;
 /// Wake-ups that are measured, and not counted, at the begin of each round.
 const WARM_UP: usize = 10;
 
@@ -48,6 +55,16 @@ struct Experiment<'a> {
     cpu: usize,
     load: Load,
     interrupted: Arc<AtomicBool>,
+    tracer: Option<Tracer>,
+}
+
+/// The numbers of one scenario in one round.
+struct Taken {
+    stolen: i64,
+    late: Vec<i64>,
+    worst: Vec<Worst>,
+    /// Late samples that the trace does not cover.
+    uncovered: usize,
 }
 
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
@@ -68,16 +85,27 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         threads: usize::from(args.stress_threads),
         command: args.stress_command.clone(),
     };
-    let experiment = Experiment { args, run, cpu, load, interrupted };
-    // It undoes isolations when this process is killed.
+    // It undoes isolations, and removes the instance of tracing, when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
+    let explain = |most: u16| Tracer::create(&run, cpu, usize::from(most));
+    let tracer = match args.explain {
+        Some(most) => Some(explain(most)?),
+        // The check of the order is not about causes, so it does without where the kernel shows none.
+        None if args.check_order => explain(CHECKED).ok(),
+        None => None,
+    };
+    let experiment = Experiment { args, run, cpu, load, interrupted, tracer };
     experiment.rounds()
 }
 
 impl Experiment<'_> {
     fn rounds(&self) -> Result<Results, Failure> {
         let args = self.args;
-        let chosen = if args.scenario.is_empty() { ALL.to_vec() } else { args.scenario.clone() };
+        let chosen = match &args.scenario[..] {
+            [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
+            [] => Scenario::by_default(),
+            chosen => chosen.to_vec(),
+        };
         let way = match args.echo {
             Some(echo) => format!("answers of a second process ({echo:?})"),
             None => format!("{:?}", args.method),
@@ -90,18 +118,10 @@ impl Experiment<'_> {
             args.priority
         );
         let mut results = Results::new(machine(), task, self.load.text(), args.limit.ns());
-        results.scenarios = chosen
-            .iter()
-            .map(|scenario| takt_latency::Scenario {
-                name: scenario.name.into(),
-                meaning: scenario.meaning.into(),
-                rounds: Vec::new(),
-                stolen: Vec::new(),
-                skipped: None,
-            })
-            .collect();
+        results.scenarios =
+            chosen.iter().map(|scenario| takt_latency::Scenario::new(scenario.name, scenario.meaning)).collect();
         let progress = Progress::of(u64::from(args.rounds) * chosen.len() as u64, "measurements");
-        let (mut gaps, mut watched) = (Vec::new(), Span::ZERO);
+        let (mut gaps, mut watched, mut uncovered) = (Vec::new(), Span::ZERO, 0);
         for round in 0..args.rounds as usize {
             // Each round begins with another scenario, so none always follows the same one.
             for turn in 0..chosen.len() {
@@ -110,10 +130,12 @@ impl Experiment<'_> {
                 if entry.skipped.is_none() {
                     let samples = args.samples as usize;
                     let count = samples * (round + 1) / args.rounds as usize - samples * round / args.rounds as usize;
-                    match self.once(chosen[index], count) {
-                        Ok((stolen, late)) => {
-                            entry.rounds.push(late);
-                            entry.stolen.push(stolen);
+                    match self.once(chosen[index], round + 1, count) {
+                        Ok(taken) => {
+                            entry.rounds.push(taken.late);
+                            entry.stolen.push(taken.stolen);
+                            entry.worst.extend(taken.worst);
+                            uncovered += taken.uncovered;
                         }
                         Err(Trouble::Skipped(why)) => entry.skipped = Some(why),
                         Err(Trouble::Ends(failure)) => return Err(failure),
@@ -127,20 +149,32 @@ impl Experiment<'_> {
             }
         }
         progress.finish();
+        let most = args.explain.unwrap_or(CHECKED);
+        for scenario in &mut results.scenarios {
+            scenario.worst.sort_by_key(|worst| (std::cmp::Reverse(worst.why.late), worst.at));
+            scenario.worst.truncate(usize::from(most));
+        }
+        if uncovered > 0 {
+            results.notes.push(format!(
+                "{uncovered} late samples are not explained: the kernel's trace of their round was longer than its ring. More --rounds are shorter ones"
+            ));
+        }
         results.notes.extend(gap_note(self.cpu, watched, &gaps));
         results.notes.extend(noise(&results, args.seed));
         Ok(results)
     }
 
-    /// One scenario for one round: stolen time and lateness.
-    fn once(&self, scenario: Scenario, count: usize) -> Result<(i64, Vec<i64>), Trouble> {
+    /// One scenario for one round.
+    fn once(&self, scenario: Scenario, round: usize, count: usize) -> Result<Taken, Trouble> {
         if self.interrupted.load(Ordering::Relaxed) {
-            let failure = Failure::status(130, Code::CommandRefused, "interrupted: the machine is as it was before");
-            return Err(Trouble::Ends(failure));
+            return Err(interrupted());
+        }
+        if scenario.place == Place::Peer {
+            return self.peer(count);
         }
         let isolation = match scenario.place {
-            Place::Shared | Place::Half(_) => None,
-            Place::Set | Place::Isolated => Some(self.isolate(scenario)?),
+            Place::Set | Place::Isolated | Place::IsolatedTwo => Some(self.isolate(scenario)?),
+            _ => None,
         };
         let halves = match scenario.place {
             Place::Half(half) => Some(Halves::create(&self.run, half).map_err(|e| Trouble::Skipped(e.to_string()))?),
@@ -148,50 +182,84 @@ impl Experiment<'_> {
         };
         let group = halves.as_ref().map(Halves::task).or_else(|| isolation.as_ref().map(|i| (&i.group).into()));
         let beside = halves.as_ref().map(Halves::load);
-        let place = beside.as_deref().map(|group| (group, self.cpu));
-        let length = Duration::from_nanos((self.args.period.ns() as u64).saturating_mul((count + WARM_UP) as u64));
-        let load = scenario.stress.then(|| self.load.start(length * 4 + Duration::from_secs(10), place)).transpose()?;
+        // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
+        let on = beside.as_ref().filter(|_| !scenario.is_container()).map(|_| self.cpu);
+        let period = self.args.period.ns() as u64;
+        let length = Duration::from_nanos(period.saturating_mul((count + WARM_UP) as u64));
+        let load = scenario.stress && scenario.place != Place::Windows;
+        let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), on);
+        let load = load.then(start).transpose()?;
         if load.is_some() {
             std::thread::sleep(RAMP);
         }
+        if let Some(tracer) = &self.tracer {
+            tracer.start()?;
+        }
         let measured = self.process(scenario, count + WARM_UP, group.as_deref(), false);
+        let explained = match (&self.tracer, &measured) {
+            (Some(tracer), Ok(measured)) => {
+                tracer.stop()?;
+                let class = scenario.class(self.args.priority, self.args.period)?;
+                tracer.worst(&without_warm_up(measured), round, class)
+            }
+            _ => Ok((Vec::new(), 0)),
+        };
         drop(load);
         drop(halves);
         if let Some(isolation) = isolation {
             isolation.undo().map_err(Trouble::Ends)?;
         }
-        let (stolen, mut late) = measured?;
-        late.drain(..WARM_UP.min(late.len()));
-        Ok((stolen, late))
+        let (worst, uncovered) = explained.map_err(Trouble::Ends)?;
+        let measured = without_warm_up(&measured?);
+        let late = measured.samples.iter().map(|one| one.late).collect();
+        Ok(Taken { stolen: measured.stolen, late, worst, uncovered })
+    }
+
+    /// A round of cyclictest.
+    fn peer(&self, count: usize) -> Result<Taken, Trouble> {
+        if !cyclictest::is_installed() {
+            return Err(Trouble::Skipped("cyclictest is not installed: apt-get install rt-tests".into()));
+        }
+        let late = cyclictest::measure(self.cpu, self.args.priority, self.args.period, count);
+        let late = late.map_err(|e| Trouble::Skipped(e.text().to_owned()))?;
+        Ok(Taken { stolen: 0, late, worst: Vec::new(), uncovered: 0 })
     }
 
     /// The numbers of a measuring process.
-    fn process(
-        &self,
-        scenario: Scenario,
-        count: usize,
-        enter: Option<&Path>,
-        gaps: bool,
-    ) -> Result<(i64, Vec<i64>), Trouble> {
+    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, gaps: bool) -> Result<Measured, Trouble> {
         use clap::ValueEnum;
         let args = self.args;
         let word =
             |value: Option<clap::builder::PossibleValue>| value.map_or(String::new(), |v| v.get_name().to_owned());
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["__latency", "measure", scenario.name]).arg(self.cpu.to_string());
-        command.arg(args.period.ns().to_string()).arg(count.to_string()).arg(args.priority.to_string());
-        command.arg(word(args.method.to_possible_value()));
+        let numbers =
+            [self.cpu.to_string(), args.period.ns().to_string(), count.to_string(), args.priority.to_string()];
+        let mut arguments = ["__latency", "measure", scenario.name].map(str::to_owned).to_vec();
+        arguments.extend(numbers);
+        arguments.push(word(args.method.to_possible_value()));
         if let Some(echo) = args.echo {
-            command.args(["--echo", &word(echo.to_possible_value())]);
+            arguments.extend(["--echo".into(), word(echo.to_possible_value())]);
         }
+        if scenario.place == Place::Windows {
+            if args.echo.is_some() {
+                return Err(Trouble::Skipped("the second process of --echo would need a window of its own".into()));
+            }
+            let plan = Plan { cpu: self.cpu, period: args.period, count, load: &self.load };
+            let measured = plan.measure(&arguments)?;
+            return if self.interrupted.load(Ordering::Relaxed) {
+                Err(interrupted())
+            } else {
+                measured.map_err(Trouble::Skipped)
+            };
+        }
+        let mut command = Command::new("/proc/self/exe");
+        command.args(arguments);
         if let Some(group) = enter {
             command.arg("--enter").arg(group);
         }
         command.args(gaps.then_some("--gaps"));
         let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
         if self.interrupted.load(Ordering::Relaxed) {
-            let failure = Failure::status(130, Code::CommandRefused, "interrupted: the machine is as it was before");
-            return Err(Trouble::Ends(failure));
+            return Err(interrupted());
         }
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -199,10 +267,7 @@ impl Experiment<'_> {
             // The kernel refuses a class or a priority to this user, or a reservation to a full CPU.
             return Err(Trouble::Skipped(line.rsplit_once("output: ").map_or(line, |(_, why)| why).to_owned()));
         }
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, i64::from_le_bytes);
-        let mut numbers = output.stdout.chunks_exact(8).map(number);
-        let stolen = numbers.next().unwrap_or(0);
-        Ok((stolen, numbers.collect()))
+        Ok(Measured::read(&output.stdout))
     }
 
     fn isolate(&self, scenario: Scenario) -> Result<Isolation, Trouble> {
@@ -212,7 +277,7 @@ impl Experiment<'_> {
         let name = format!("latency-{}", std::process::id());
         let request = Request {
             name: name.clone(),
-            cpus: CpuSet::single(self.cpu),
+            cpus: self.own_cpus(scenario)?,
             steps: scenario.steps(),
             balanced: false,
             owner: Some(self.run),
@@ -221,14 +286,38 @@ impl Experiment<'_> {
         Ok(Isolation { name, group: created.group })
     }
 
+    /// The CPUs of the task's set.
+    fn own_cpus(&self, scenario: Scenario) -> Result<CpuSet, Trouble> {
+        let own = CpuSet::single(self.cpu);
+        if scenario.place != Place::IsolatedTwo {
+            return Ok(own);
+        }
+        let others = rt::affinity(0)?.difference(&own);
+        match (others.iter().last(), others.len()) {
+            (Some(second), 2..) => Ok(own.union(&CpuSet::single(second))),
+            _ => Err(Trouble::Skipped("two isolated CPUs need a third one for everything else".into())),
+        }
+    }
+
     /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class.
     fn gaps(&self) -> Option<(Span, Vec<i64>)> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
         let count = (length.ns() / self.args.period.ns()).max(1);
         let floor = Scenario::named("idle-fifo")?;
-        let (_, found) = self.process(floor, count as usize, None, true).ok()?;
-        Some((self.args.period * count, found))
+        let found = self.process(floor, count as usize, None, true).ok()?;
+        Some((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
     }
+}
+
+fn interrupted() -> Trouble {
+    let message = "interrupted: the machine is as it was before";
+    Trouble::Ends(Failure::status(130, Code::CommandRefused, message))
+}
+
+/// The measured samples without those of the beginning.
+fn without_warm_up(measured: &Measured) -> Measured {
+    let samples: Vec<WakeUp> = measured.samples.iter().skip(WARM_UP).copied().collect();
+    Measured { samples, ..*measured }
 }
 
 /// An isolation, undone when this is dropped.

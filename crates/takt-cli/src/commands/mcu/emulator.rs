@@ -2,18 +2,49 @@
 
 use crate::failure::Failure;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use takt_core::time::Span;
+use takt_linux::probe::{Finding, Status};
 use takt_workload::Code;
 
 /// The program of the emulator, and the Debian package that has it.
 const EMULATOR: &str = "qemu-system-arm";
 /// How to get it.
 const FIX: &str = "install QEMU for Arm, as by `apt-get install qemu-system-arm`";
+
+/// The Rust target of the images, and how to get it.
+const TARGET: &str = "thumbv7m-none-eabi";
+const TARGET_FIX: &str = "rustup target add thumbv7m-none-eabi";
+
+/// The programs that images need: QEMU for Arm, and the Rust target. Each is optional, and has a fix if it is absent.
+pub(super) fn findings() -> [Finding; 2] {
+    let weak = |name, found: &str, fix: &str| Finding {
+        name,
+        status: Status::Weak,
+        found: format!("{found}; `takt mcu run` and the microcontroller kernel need it"),
+        fix: Some(fix.to_owned()),
+    };
+    let found = |name, found| Finding { name, status: Status::Ok, found, fix: None };
+    let emulator = match program(EMULATOR) {
+        Some(path) => found(EMULATOR, path.display().to_string()),
+        None => weak(EMULATOR, "not installed", FIX),
+    };
+    let target = match libraries() {
+        Some(path) => found(TARGET, path),
+        None => weak(TARGET, "this Rust target is not installed", TARGET_FIX),
+    };
+    [emulator, target]
+}
+
+/// The directory with the libraries of the target; `None` without the compiler or the target.
+fn libraries() -> Option<String> {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && Path::new(&path).is_dir()).then_some(path)
+}
 
 /// The outcome of an image.
 pub(super) struct Ran {
@@ -78,11 +109,11 @@ pub(super) fn run(image: &Path, timeout: Span) -> Result<Ran, Failure> {
         thread::sleep(Duration::from_millis(10));
     };
     let read = |path: &Path| {
-        let mut bytes = Vec::new();
-        fs::File::open(path)
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|e| Failure::file("read", path, &e))?;
-        Ok::<_, Failure>(bytes)
+        match fs::read(path) {
+            // An emulator that fails early has no UART; its report says why.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            other => other.map_err(|e| Failure::file("read", path, &e)),
+        }
     };
     Ok(Ran { stream: read(&stream)?, report: read(&report)?, status: status.code().unwrap_or(-1) })
 }

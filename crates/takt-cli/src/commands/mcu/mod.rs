@@ -19,6 +19,7 @@ use takt_core::record::Record;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_core::wire::FigureKind;
+use takt_linux::probe::Finding;
 use takt_mcu_build::Settings;
 use takt_workload::{Code, Diagnostic, Severity, Workload};
 
@@ -111,6 +112,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             calibrate(&stream.display().to_string(), &bytes, &table)
         }
     }
+}
+
+/// What `takt doctor` reports about images for microcontrollers.
+pub(crate) fn findings() -> [Finding; 2] {
+    emulator::findings()
 }
 
 fn ready<'p>(
@@ -211,19 +217,25 @@ fn decode(read: &Read, name: &str, bytes: &[u8], mut workload: Workload, table: 
     Ok(if complete && !fails { Verdict::Done } else { Verdict::No })
 }
 
-/// The mean cost of an entry into the kernel in which the engine makes a step, as the cost of the simulator's scheduler.
+/// The mean costs of an entry into the kernel in which the engine makes a step, as costs of the simulator. An entry after which the last
+/// task continues is a run of the scheduler. An entry after which another task runs has a context switch, too.
 fn calibrate(name: &str, bytes: &[u8], table: &takt_mcu_build::Table) -> Outcome {
     let decoded = stream::decode(name, bytes, table)?;
-    let sum = |kind| decoded.sum(kind);
-    let (steps, ticks) = (sum(FigureKind::StepCount), sum(FigureKind::StepTicks));
-    if steps == 0 {
+    let (same, other) = (decoded.mean(3), decoded.mean(4));
+    let Some(least) = same.or(other) else {
         let message = format!("{name}: the stream has no figures about steps");
         return Err(Failure::input(Code::DamagedFile, message, "let the image run to the end of its duration"));
-    }
-    let mean = decoded.time(ticks / steps);
-    let rounded = Span::from_us((mean.ns() + 500) / 1000);
+    };
+    let rounded = |ticks: u64| {
+        let span = decoded.time(ticks);
+        takt_workload::duration_text(Span::from_us((span.ns() + 500) / 1000))
+    };
+    let (outside, steps) = (decoded.figure(FigureKind::Outside, 0), decoded.figure(FigureKind::Steps, 0));
+    let scheduler = rounded(least + outside);
+    let switch = other.map_or(0, |other| other.saturating_sub(least));
     let mut out = io::stdout().lock();
-    writeln!(out, "# Of {steps} steps on the board; the mean entry took {mean}.")?;
-    writeln!(out, "costs: {{scheduler: {}}}", takt_workload::duration_text(rounded))?;
+    let whole = decoded.time(outside);
+    writeln!(out, "# Of {steps} steps on the board; of each entry, {whole} are calls, exceptions and registers.")?;
+    writeln!(out, "costs: {{scheduler: {scheduler}, context_switch: {}}}", rounded(switch))?;
     Ok(Verdict::Done)
 }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use takt_core::input::Input;
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 use takt_core::wire::{Damage, Figure, FigureKind, Message, Reader, next_message};
@@ -148,12 +149,13 @@ impl Decoded {
         self.records.len().max(replayed.len()) - same
     }
 
-    /// The sum of a figure over its indexes.
-    pub(super) fn sum(&self, kind: FigureKind) -> u64 {
-        self.figures.iter().filter(|((known, _), _)| *known == kind).map(|(_, value)| value).sum()
+    /// The mean ticks of entries of this kind, and `None` without any.
+    pub(super) fn mean(&self, kind: u32) -> Option<u64> {
+        self.figure(FigureKind::StepTicks, kind).checked_div(self.figure(FigureKind::StepCount, kind))
     }
 
-    fn figure(&self, kind: FigureKind, index: u32) -> u64 {
+    /// A figure of the kernel; zero without it.
+    pub(super) fn figure(&self, kind: FigureKind, index: u32) -> u64 {
         self.figures.get(&(kind, index)).copied().unwrap_or(0)
     }
 
@@ -171,10 +173,13 @@ impl Decoded {
             json!({"kind": name, "count": count, "mean_ns": self.time(mean).ns(),
                    "most_ns": self.time(self.figure(FigureKind::StepMost, index)).ns()})
         });
+        let events =
+            self.steps.iter().flat_map(|step| &step.inputs).filter(|input| matches!(input, Input::Release { .. }));
         let own = self.figures.iter().filter(|((kind, _), _)| *kind == FigureKind::Own);
         json!({"arena": whole(FigureKind::Arena), "late_allocations": whole(FigureKind::LateAllocations),
                "handler_stack": whole(FigureKind::HandlerStack), "entries": whole(FigureKind::Entries),
-               "steps": whole(FigureKind::Steps), "entries_with_steps": steps.collect::<Vec<_>>(),
+               "steps": whole(FigureKind::Steps), "outside_ns": self.time(whole(FigureKind::Outside)).ns(),
+               "event_inputs": events.count(), "entries_with_steps": steps.collect::<Vec<_>>(),
                "own": own.map(|((_, index), value)| json!([index, value])).collect::<Vec<_>>()})
     }
 

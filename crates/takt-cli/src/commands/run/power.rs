@@ -10,8 +10,9 @@ use takt_core::engine::Engine;
 use takt_core::power::{FrequencyDomain, Host, OperatingPoint, Platform, Value};
 use takt_core::work::Speed;
 use takt_exec::{Plan, Report};
-use takt_linux::power::{self, Domain, Root, Settings, Zone};
+use takt_linux::power::{self, Domain, Meter, Root, Settings, Zone};
 use takt_linux::rt;
+use takt_trace::{MeterLabel, Quantity};
 use takt_workload::{Code, MissingCpus, Workload};
 
 /// How often sensors are read, where the file does not say.
@@ -47,11 +48,14 @@ pub(super) fn set_up(
     // The CPUs of the file that are among these of the machine.
     let of_file =
         |cpus: &CpuSet| -> CpuSet { workload.system.cpus.iter().filter(|cpu| !real(*cpu).is_disjoint(cpus)).collect() };
+    let found = power::domains(&root);
+    let own = |domain: &&Domain| !of_file(&domain.cpus).is_empty();
+    // Frequencies are measured also where the policy sets none.
+    let measured: Vec<Domain> = found.iter().flatten().filter(own).cloned().collect();
     let mut domains = Vec::new();
     if uses.frequencies {
-        let found = power::domains(&root);
-        let found = found.map_err(|u| Failure::machine(Code::PowerUnavailable, u.reason, &u.fix))?;
-        domains.extend(found.into_iter().filter(|domain| !of_file(&domain.cpus).is_empty()));
+        found.map_err(|u| Failure::machine(Code::PowerUnavailable, u.reason, &u.fix))?;
+        domains.clone_from(&measured);
         let known = domains.iter().fold(CpuSet::EMPTY, |all, domain| all.union(&of_file(&domain.cpus)));
         let lacking = workload.system.cpus.difference(&known);
         if !lacking.is_empty() {
@@ -85,16 +89,29 @@ pub(super) fn set_up(
         let period = workload.platform.as_ref().map(|described| described.model().sample.ns().unsigned_abs());
         let cpus = workload.system.cpus.iter().filter_map(|cpu| real(cpu).iter().next());
         plan.power = Some(Settings {
-            root,
             domains,
             latencies: if uses.latencies { cpus.collect() } else { Vec::new() },
+            meters: power::meters(&root, &measured, &zones),
+            measured,
             zones,
             required,
             period: period.map_or(PERIOD, Duration::from_nanos),
             workload: plan.name.clone(),
+            root,
         });
     }
     Ok(Some(platform))
+}
+
+/// The meters of the machine, as traces name them.
+pub(super) fn labels(meters: &[Meter]) -> Vec<MeterLabel> {
+    let quantity = |quantity| match quantity {
+        power::Quantity::Frequency => Quantity::Frequency,
+        power::Quantity::Temperature => Quantity::Temperature,
+        power::Quantity::Energy => Quantity::Energy,
+        power::Quantity::Time => Quantity::Time,
+    };
+    meters.iter().map(|m| MeterLabel { name: m.name.clone(), quantity: quantity(m.quantity) }).collect()
 }
 
 /// The power policy of the workload on this machine.

@@ -136,7 +136,7 @@ impl Set {
         let groups = self.groups(by, &lab.all());
         let _stress = stress(lab)?;
         let samplers: Vec<Sampler> = groups.iter().map(|(_, cpus)| Sampler::start(*cpus)).collect();
-        let run = lab.traced_run(&file, RunOptions { policy: None, duration: Some(duration) });
+        let run = lab.traced_run(&file, RunOptions { policy: None, duration: Some(duration), power: None });
         let samples: Vec<_> = samplers.into_iter().map(Sampler::finish).collect();
         let (run, trace) = run?;
         let mut misses = Vec::new();

@@ -172,7 +172,7 @@ impl Set {
     }
 
     fn round(&self, lab: &Lab, policy: &'static str, duration: Span) -> Result<Round, Failure> {
-        let options = RunOptions { policy: Some(policy), duration: Some(duration) };
+        let options = RunOptions { policy: Some(policy), duration: Some(duration), power: None };
         let (file, trace) = (lab.workload(&self.workload(lab, ""))?, lab.path("jsonl"));
         let takt = lab.takt_run(&file, &trace, options);
         let (run, trace) = lab.traced(ahead(lab, &takt), &trace)?;

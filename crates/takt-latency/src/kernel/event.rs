@@ -1,0 +1,292 @@
+//! Events of the trace as values.
+
+use super::format::{Field, Format, Head, Unexpected, formats};
+use super::page::records;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The events that explanations need, as `system/name`. A kernel may lack some of them, such as the vectors of x86.
+pub const EVENTS: [&str; 20] = [
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "timer/hrtimer_start",
+    "timer/hrtimer_expire_entry",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "irq_vectors/reschedule_entry",
+    "irq_vectors/reschedule_exit",
+    "irq_vectors/call_function_entry",
+    "irq_vectors/call_function_exit",
+    "irq_vectors/call_function_single_entry",
+    "irq_vectors/call_function_single_exit",
+    "irq_vectors/irq_work_entry",
+    "irq_vectors/irq_work_exit",
+    "irq_vectors/x86_platform_ipi_entry",
+    "irq_vectors/x86_platform_ipi_exit",
+];
+
+/// A thread's name (comm): at most 15 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    fn of(bytes: &[u8]) -> Name {
+        let mut name = [0; 16];
+        for (to, from) in name[..15].iter_mut().zip(bytes.iter().take_while(|byte| **byte != 0)) {
+            *to = *from;
+        }
+        Name(name)
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Name {
+        Name::of(text.as_bytes())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        f.write_str(&String::from_utf8_lossy(&self.0[..length]))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A thread of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thread {
+    /// Its number; 0 is the idle thread of a CPU.
+    pub pid: u32,
+    /// The kernel's priority: -1 for SCHED_DEADLINE, 99 minus the priority for real-time classes, 120 plus the nice value for others.
+    pub prio: i32,
+    /// Its name.
+    pub name: Name,
+}
+
+impl Thread {
+    /// Whether it is the idle thread of a CPU.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.pid == 0
+    }
+    /// Whether its class is SCHED_DEADLINE or a real-time one.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.prio < 100
+    }
+}
+
+/// A kind of interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Interrupt {
+    /// The handler of a device, by its number.
+    Device(i64),
+    /// A softirq, by its number.
+    Soft(i64),
+    /// A vector of the processor, by its name.
+    Vector(&'static str),
+}
+
+impl Interrupt {
+    /// A name for people. `devices` has the names of the handlers.
+    #[must_use]
+    pub fn name(self, devices: &BTreeMap<i64, String>) -> String {
+        // The order of `enum` in include/linux/interrupt.h.
+        const SOFT: [&str; 10] =
+            ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+        match self {
+            Interrupt::Device(number) => match devices.get(&number) {
+                Some(name) => format!("interrupt {number} ({name})"),
+                None => format!("interrupt {number}"),
+            },
+            Interrupt::Soft(number) => {
+                let name = usize::try_from(number).ok().and_then(|number| SOFT.get(number));
+                format!("softirq {}", name.map_or_else(|| number.to_string(), |name| (*name).to_owned()))
+            }
+            Interrupt::Vector("local_timer") => "timer interrupt".into(),
+            Interrupt::Vector(name) => name.replace('_', " "),
+        }
+    }
+}
+
+/// The content of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// A CPU changes from one thread to another.
+    Switch {
+        /// The thread that leaves the CPU.
+        prev: Thread,
+        /// Whether it remains runnable.
+        runnable: bool,
+        /// The thread that comes.
+        next: Thread,
+    },
+    /// A thread becomes runnable.
+    Waking(Thread),
+    /// A high-resolution timer is armed.
+    TimerStart {
+        /// The thread that was on the CPU.
+        pid: u32,
+        /// The timer's address.
+        timer: i64,
+        /// The instant for which it is armed. Nanoseconds of its clock.
+        expires: i64,
+    },
+    /// The handler of a high-resolution timer begins.
+    TimerExpire {
+        /// The timer's address.
+        timer: i64,
+    },
+    /// An interrupt begins.
+    Enter(Interrupt),
+    /// An interrupt ends.
+    Leave(Interrupt),
+}
+
+/// An event on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Nanoseconds of the trace's clock.
+    pub at: i64,
+    /// The CPU on which it was recorded.
+    pub cpu: usize,
+    /// Its content.
+    pub action: Action,
+}
+
+/// Events in the order of their instants.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelTrace {
+    /// The events.
+    pub events: Vec<Event>,
+    /// The instant of the first event of each CPU that has one: nothing is known of the time before.
+    pub from: BTreeMap<usize, i64>,
+    /// Names of the handlers of devices.
+    pub devices: BTreeMap<i64, String>,
+}
+
+/// Which fields an event of interest has.
+enum Reader {
+    Switch { prev: [Field; 3], state: Field, next: [Field; 3] },
+    Waking([Field; 3]),
+    TimerStart { pid: Field, timer: Field, expires: Field },
+    TimerExpire(Field),
+    Device { enter: bool, number: Field, name: Option<Field> },
+    Soft { enter: bool, number: Field },
+    Vector { enter: bool, name: &'static str },
+}
+
+impl Reader {
+    fn of(format: &Format) -> Result<Option<Reader>, Unexpected> {
+        let field = |name: &str| format.field(name);
+        let thread = |comm: &str, pid: &str, prio: &str| Ok([field(comm)?, field(pid)?, field(prio)?]);
+        Ok(Some(match format.name.as_str() {
+            "sched_switch" => Reader::Switch {
+                prev: thread("prev_comm", "prev_pid", "prev_prio")?,
+                state: field("prev_state")?,
+                next: thread("next_comm", "next_pid", "next_prio")?,
+            },
+            "sched_waking" => Reader::Waking(thread("comm", "pid", "prio")?),
+            "hrtimer_start" => Reader::TimerStart {
+                pid: field("common_pid")?,
+                timer: field("hrtimer")?,
+                expires: field("softexpires")?,
+            },
+            "hrtimer_expire_entry" => Reader::TimerExpire(field("hrtimer")?),
+            "irq_handler_entry" => {
+                Reader::Device { enter: true, number: field("irq")?, name: format.field("name").ok() }
+            }
+            "irq_handler_exit" => Reader::Device { enter: false, number: field("irq")?, name: None },
+            "softirq_entry" => Reader::Soft { enter: true, number: field("vec")? },
+            "softirq_exit" => Reader::Soft { enter: false, number: field("vec")? },
+            name => return Ok(vector(name).map(|(name, enter)| Reader::Vector { enter, name })),
+        }))
+    }
+
+    fn read(&self, record: &[u8], devices: &mut BTreeMap<i64, String>) -> Option<Action> {
+        let thread = |[name, pid, prio]: &[Field; 3]| {
+            let pid = u32::try_from(pid.number(record)?).ok()?;
+            Some(Thread { pid, prio: prio.number(record)? as i32, name: Name::of(name.bytes(record)?) })
+        };
+        let edge = |enter: bool, interrupt| if enter { Action::Enter(interrupt) } else { Action::Leave(interrupt) };
+        Some(match self {
+            // TASK_RUNNING is 0; a flag above the states says that the thread was preempted.
+            Reader::Switch { prev, state, next } => {
+                Action::Switch { prev: thread(prev)?, runnable: state.number(record)? & 0xff == 0, next: thread(next)? }
+            }
+            Reader::Waking(fields) => Action::Waking(thread(fields)?),
+            Reader::TimerStart { pid, timer, expires } => Action::TimerStart {
+                pid: u32::try_from(pid.number(record)?).ok()?,
+                timer: timer.number(record)?,
+                expires: expires.number(record)?,
+            },
+            Reader::TimerExpire(timer) => Action::TimerExpire { timer: timer.number(record)? },
+            Reader::Device { enter, number, name } => {
+                let number = number.number(record)?;
+                if let Some(place) = name.as_ref().and_then(|name| name.number(record))
+                    && !devices.contains_key(&number)
+                {
+                    // A text elsewhere in the record: its place, and its length in the upper half.
+                    let begin = (place & 0xffff) as usize;
+                    let bytes = record.get(begin..).unwrap_or_default();
+                    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+                    devices.insert(number, String::from_utf8_lossy(text).into_owned());
+                }
+                edge(*enter, Interrupt::Device(number))
+            }
+            Reader::Soft { enter, number } => edge(*enter, Interrupt::Soft(number.number(record)?)),
+            Reader::Vector { enter, name } => edge(*enter, Interrupt::Vector(name)),
+        })
+    }
+}
+
+/// The vector of an event of `irq_vectors`, and whether it begins.
+fn vector(event: &str) -> Option<(&'static str, bool)> {
+    let known = EVENTS.iter().filter_map(|name| name.strip_prefix("irq_vectors/"));
+    let name = known.filter(|name| *name == event).collect::<Vec<_>>().pop()?;
+    Some(match name.strip_suffix("_entry") {
+        Some(name) => (name, true),
+        None => (name.strip_suffix("_exit")?, false),
+    })
+}
+
+impl KernelTrace {
+    /// Reads the pages of all CPUs, those of a CPU in order. `header` is the text of `events/header_page`, and `described` has the `format` files of
+    /// all events, one after the other. O(events · log events).
+    ///
+    /// # Errors
+    /// A description or a page has an unexpected form.
+    pub fn read(header: &str, described: &str, pages: &[(usize, &[u8])]) -> Result<KernelTrace, Unexpected> {
+        let head = Head::read(header)?;
+        let mut readers: BTreeMap<u16, Reader> = BTreeMap::new();
+        for format in formats(described)? {
+            if let Some(reader) = Reader::of(&format)? {
+                readers.insert(format.id, reader);
+            }
+        }
+        let mut trace = KernelTrace::default();
+        for (cpu, page) in pages {
+            records(head, page, |at, record| {
+                let id = record.get(..2).map(|id| u16::from_le_bytes([id[0], id[1]]));
+                let action = id.and_then(|id| readers.get(&id)).and_then(|r| r.read(record, &mut trace.devices));
+                if let Some(action) = action {
+                    trace.from.entry(*cpu).or_insert(at);
+                    trace.events.push(Event { at, cpu: *cpu, action });
+                }
+            })?;
+        }
+        // A stable order: events of one CPU at one instant stay as they were.
+        trace.events.sort_by_key(|event| event.at);
+        Ok(trace)
+    }
+}

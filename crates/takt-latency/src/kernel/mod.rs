@@ -1,0 +1,10 @@
+//! The kernel's own trace of a measurement, read from the pages of its rings (`trace_pipe_raw` of tracefs).
+//!
+//! Nothing here opens a file: the caller hands over the pages, and the texts by which the kernel describes its events.
+
+mod event;
+mod format;
+mod page;
+
+pub use event::{Action, EVENTS, Event, Interrupt, KernelTrace, Name, Thread};
+pub use format::Unexpected;

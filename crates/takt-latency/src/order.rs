@@ -1,0 +1,117 @@
+//! The order of scenarios that experiments with isolated CPUs have found, checked with confidence intervals.
+//!
+//! Source of the order: Cordemans, De Witte, Vankeirsbilck, Melis and Boydens, "Isolating Real-time from Processor-intensive Processes in Embedded
+//! Multi-core Systems", on a board with four CPUs. A difference counts if the 95 % interval of it excludes zero. Rounds are drawn for both scenarios
+//! together, because they share the disturbances of their time.
+
+use crate::explain::Kind;
+use crate::figures::{Interval, QUANTILES, Quantile, Rounds, middle};
+use crate::results::{Results, Scenario};
+
+/// The scenarios that [`order`] needs.
+pub const ORDERED: [&str; 7] = ["idle-fifo", "stressed", "fifo", "set", "isolated", "isolated-fifo", "weight"];
+
+/// The shortest slice of Linux's ordinary class: 0.7 ms on one CPU, and more on several (`sysctl_sched_base_slice` in `kernel/sched/fair.c`).
+const SLICE: i64 = 700_000;
+
+/// A statement about two scenarios, or about one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The statement.
+    pub text: String,
+    /// The figure that it is about, in nanoseconds; `None` if it was not measured.
+    pub measured: Option<Interval>,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// The difference of a quantile of two scenarios of one experiment: the first minus the second. Nanoseconds.
+#[must_use]
+pub fn difference(first: &Scenario, second: &Scenario, quantile: Quantile, seed: u64) -> Interval {
+    // The same stream draws the same rounds.
+    let (a, draws_a) = Rounds::of(first).bootstrap(quantile, seed);
+    let (b, draws_b) = Rounds::of(second).bootstrap(quantile, seed);
+    let (low, high) = middle(draws_a.iter().zip(&draws_b).map(|(a, b)| a - b).collect());
+    Interval { value: a - b, low, high }
+}
+
+/// Checks the order. O(draws · samples).
+#[must_use]
+pub fn order(results: &Results, seed: u64) -> Vec<Claim> {
+    let of = |name: &str| results.measured().find(|scenario| scenario.name == name);
+    let later = |first: &str, second: &str, index: usize, why: &str| {
+        let (quantile, name) = QUANTILES[index];
+        let measured = of(first).zip(of(second)).map(|(a, b)| difference(a, b, quantile, seed));
+        let text = format!("{name} of `{first}` exceeds that of `{second}`: {why}");
+        Claim { text, measured, holds: measured.is_some_and(|interval| interval.low > 0) }
+    };
+    let weight = of("weight");
+    let tail = weight.map(|scenario| {
+        let (value, draws) = Rounds::of(scenario).bootstrap(QUANTILES[2].0, seed);
+        let (low, high) = middle(draws);
+        Interval { value, low, high }
+    });
+    let mut claims = vec![
+        later("stressed", "isolated", 1, "isolation helps under load"),
+        later("set", "isolated", 1, "a set helps only when the load leaves it"),
+        later("set", "fifo", 1, "a real-time class is worth more than a set alone"),
+        later("weight", "fifo", 2, "a weight is no reservation in time"),
+        Claim {
+            text: format!("p99.9 of `weight` is at least a slice of the scheduler, {} us", SLICE / 1000),
+            measured: tail,
+            holds: tail.is_some_and(|interval| interval.low >= SLICE),
+        },
+    ];
+    if let Some(worst) = weight.map(|scenario| &scenario.worst).filter(|worst| !worst.is_empty()) {
+        let turn = |kind: Kind| matches!(kind, Kind::Turn | Kind::Quota);
+        let count = worst.iter().filter(|one| one.why.parts.first().is_some_and(|part| turn(part.kind))).count();
+        claims.push(Claim {
+            text: format!("the latest samples of `weight` waited for their turn: {count} of {}", worst.len()),
+            measured: None,
+            holds: count * 2 > worst.len(),
+        });
+    }
+    claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_core::rng::draw_up_to;
+
+    fn results(scales: [i64; 7]) -> Results {
+        let mut results = Results::new(String::new(), String::new(), String::new(), 0);
+        for (stream, (name, scale)) in (0..).zip(ORDERED.iter().zip(scales)) {
+            let mut scenario = Scenario::new(name, "");
+            let round = |r: u64| (0..100).map(|i| scale * (500 + draw_up_to(500, stream, r, i) as i64)).collect();
+            scenario.rounds = (0..10).map(round).collect();
+            results.scenarios.push(scenario);
+        }
+        results
+    }
+
+    #[test]
+    fn the_order_is_found_and_its_absence_too() {
+        let claims = order(&results([10, 9000, 20, 4000, 30, 20, 3000]), 1);
+        assert!(claims.len() == 5 && claims.iter().all(|claim| claim.holds), "{claims:#?}");
+        // The set is as good as the isolated CPU, and the weight has no tail.
+        let claims = order(&results([10, 9000, 20, 30, 30, 20, 20]), 1);
+        assert_eq!(claims.iter().map(|claim| claim.holds).collect::<Vec<_>>(), [true, false, true, false, false]);
+        let mut few = results([10, 9000, 20, 4000, 30, 20, 3000]);
+        few.scenarios.retain(|scenario| scenario.name != "isolated");
+        let claims = order(&few, 1);
+        assert!(!claims[0].holds && claims[0].measured.is_none() && claims[2].holds);
+    }
+
+    /// A disturbance that two scenarios share in each round does not widen the interval of their difference.
+    #[test]
+    fn a_common_disturbance_cancels() {
+        let scenario = |shift: i64| {
+            let mut scenario = Scenario::new("x", "");
+            scenario.rounds = (0..10i64).map(|r| vec![r * 1000 + shift; 50]).collect();
+            scenario
+        };
+        let found = difference(&scenario(7), &scenario(0), QUANTILES[0].0, 3);
+        assert_eq!((found.value, found.low, found.high), (7, 7, 7));
+    }
+}

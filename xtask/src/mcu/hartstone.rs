@@ -1,0 +1,115 @@
+//! Hartstone on a board: its workloads, and the iterations of the first miss beside those of `takt bench hartstone`.
+
+use super::Bench;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+/// The iterations of each test that are carried out. The load is infeasible before the last one.
+const ITERATIONS: [u64; 4] = [32, 18, 11, 10];
+/// Policies, and for a policy without a counterpart in the simulator the least iterations of the first miss.
+const AGAINST_SIMULATOR: [&str; 3] = ["edf", "rm", "rr"];
+const REGULATOR: (&str, [u64; 4]) = ("ipi:nominal=1ms,least=0s", [7, 9, 5, 4]);
+
+/// The workload of a test: five periodic tasks, and changes that let their load grow (`crates/takt-cli/src/commands/bench/hartstone`).
+fn workload(test: usize, policy: &str) -> String {
+    let iterations = ITERATIONS[test - 1];
+    let mut text = format!("policy: \"{policy}\"\npreset: hartstone\nduration: {}s\ntasks:\n", iterations + 2);
+    // Writing to a string cannot fail.
+    let mut line = |indent: &str, fields: String| {
+        let _ = writeln!(text, "{indent}- {{{fields}}}");
+    };
+    let period = |task: u64| 500_000_000 >> task;
+    for task in 0..5 {
+        line("  ", format!("name: t{task}, period: {}ns, runtime: {}us", period(task), 40_000 >> task));
+    }
+    let copies = if test == 4 { iterations } else { 0 };
+    for copy in 0..copies {
+        line("  ", format!("name: c{copy}, period: {}ns, runtime: 10ms", period(2)));
+    }
+    // The benchmark's own thread has no jobs, and a regulator counts it.
+    if policy.starts_with("ipi") {
+        line("  ", "name: main, releases: never, share: 5%".into());
+    }
+    text.push_str("changes:\n");
+    let mut line = |fields: String| {
+        let _ = writeln!(text, "  - {{{fields}}}");
+    };
+    for copy in 0..copies {
+        line(format!("at: 0s, task: c{copy}, leave: yes"));
+    }
+    for iteration in 1..=iterations {
+        let at = format!("at: {}s", iteration + 1);
+        match test {
+            1 => line(format!("{at}, task: t4, period: {}ns", period(4) * 4 / (4 + iteration))),
+            2 => {
+                (0..5).for_each(|t| line(format!("{at}, task: t{t}, period: {}ns", period(t) * 10 / (10 + iteration))))
+            }
+            3 => (0..5).for_each(|t| {
+                let runtime = (40_000 >> t) + 1250 * iteration;
+                line(format!("{at}, task: t{t}, runtime: {runtime}us"));
+            }),
+            _ => line(format!("{at}, task: c{}, enter: yes", iteration - 1)),
+        }
+    }
+    text
+}
+
+impl Bench {
+    /// The iteration of the first miss on the board, or `None` without one.
+    fn first_miss(&self, test: usize, policy: &str) -> Result<Option<u64>> {
+        let name = policy.split(':').next().unwrap_or(policy);
+        let file = self.images.join(format!("hartstone-{test}-{name}.yaml"));
+        fs::write(&file, workload(test, policy))?;
+        let path = file.to_string_lossy();
+        let image = self.build("hartstone", "s", &[("TAKT_WORKLOAD", &path)])?;
+        let summary = self.emulate(&image, &file, None, &["--timeout", "4min"])?;
+        let own = |index: u64| {
+            let all = summary["figures"]["own"].as_array().into_iter().flatten();
+            all.filter(|pair| pair[0] == index).find_map(|pair| pair[1].as_u64()).unwrap_or(0)
+        };
+        Ok(own(0).checked_sub(1))
+    }
+
+    /// The same in the simulator, with the costs of the board.
+    fn simulated(&self, policy: &str, [scheduler, switch]: &[String; 2]) -> Result<[Option<u64>; 4]> {
+        let costs =
+            ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
+        let mut command = Command::new(&self.takt);
+        command.args(["bench", "hartstone", "--json", "--policy", policy]).args(costs);
+        let output = command.output()?;
+        ensure!(output.status.success(), "takt bench hartstone: {}", String::from_utf8_lossy(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).context("takt bench hartstone --json")?;
+        let trials = found["results"].as_array().context("no results")?;
+        let of = |test: usize| {
+            let trial = trials.iter().find(|trial| trial["test"] == test && trial["policy"] == policy);
+            trial.and_then(|trial| trial["iterations"][0].as_u64())
+        };
+        Ok([1, 2, 3, 4].map(of))
+    }
+
+    /// Tests 1 to 4. Policies of the simulator are within one iteration of it, and the regulator has the least iterations at least.
+    pub(super) fn hartstone(&self, all: bool) -> Result<()> {
+        let costs = self.quiet_costs()?;
+        let policies = if all { &AGAINST_SIMULATOR[..] } else { &AGAINST_SIMULATOR[..1] };
+        for policy in policies {
+            let simulated = self.simulated(policy, &costs)?;
+            for test in 1..=4 {
+                let (board, expected) = (self.first_miss(test, policy)?, simulated[test - 1]);
+                println!("hartstone {test}, {policy}: first miss in iteration {board:?}, simulated {expected:?}");
+                let (board, expected) = (board.unwrap_or(u64::MAX), expected.unwrap_or(u64::MAX));
+                ensure!(board > 0, "hartstone {test}, {policy}: a miss in the baseline");
+                ensure!(board.abs_diff(expected) <= 1, "hartstone {test}, {policy}: {board}, simulated {expected}");
+            }
+        }
+        let (policy, least) = REGULATOR;
+        for test in 1..=4 {
+            let (board, least) = (self.first_miss(test, policy)?.unwrap_or(u64::MAX), least[test - 1]);
+            println!("hartstone {test}, {policy}: first miss in iteration {board}, at least {least}");
+            ensure!(board >= least, "hartstone {test}, {policy}: {board}, and not {least}");
+        }
+        Ok(())
+    }
+}
