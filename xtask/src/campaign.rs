@@ -1,10 +1,12 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. Four parts over real processes have lengths of their own, and come only
+//! end although another one has found something. Five parts over real processes have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
-//! runs (`--only recovery`), and the outcomes of each drawn workload by each mechanism (`--only outcomes`).
+//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), and the outcomes of each drawn workload by
+//! each mechanism (`--only outcomes`).
 
+use crate::vm;
 use crate::workspace::{Outcome, cargo, released, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -64,12 +66,13 @@ enum Part {
     Soak,
     Recovery,
     Outcomes,
+    Isolate,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 7] = [
+const PARTS: [(&str, Part, Try); 8] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -77,6 +80,7 @@ const PARTS: [(&str, Part, Try); 7] = [
     ("soak", Part::Soak, soak),
     ("recovery", Part::Recovery, recovery),
     ("outcomes", Part::Outcomes, outcomes),
+    ("isolate", Part::Isolate, isolate),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -102,7 +106,7 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let chosen = PARTS.iter().filter(|(_, part, _)| {
-        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery | Part::Outcomes);
+        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery | Part::Outcomes | Part::Isolate);
         options.only.map_or(!real, |only| only == *part)
     });
     let chosen: Vec<_> = chosen.collect();
@@ -173,6 +177,23 @@ fn soak(_: Duration) -> Result<Findings> {
             ("real::control::a_run_whose_tables_are_reloaded_all_the_time", "TAKT_SOAK", "600"),
         ],
     )
+}
+
+/// A hundred random sequences of isolations that are killed, here, and in a virtual machine with two of them at once. And the advice about three planted
+/// disturbances.
+fn isolate(_: Duration) -> Result<Findings> {
+    let tests = [
+        ("real::isolate::random_sequences", "TAKT_ISOLATIONS", "100"),
+        ("real::isolate::advice_names_planted_disturbances", "TAKT_ADVICE", "40"),
+    ];
+    let found = real("real", &tests)?;
+    let Findings::Found(mut lines) = found else { return Ok(found) };
+    match vm::run(&vm::Options::isolate(100)) {
+        Outcome::Passed => {}
+        Outcome::Failed(why) => lines.push(format!("cargo xtask vm --isolate: {why}")),
+        Outcome::Skipped(why) => println!("virtual machine skipped: {why}"),
+    }
+    Ok(Findings::Found(lines))
 }
 
 /// Every drawn workload by every mechanism.

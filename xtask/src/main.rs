@@ -27,12 +27,13 @@ usage: cargo xtask COMMAND
      --minutes N     60 by default
      --only PART     properties, fuzz, mutants, or one over real processes of some ten minutes: faults (kills and many clients),
                      soak (commands of takt ctl), recovery (processes, groups and Takt itself are moved, removed, stopped, killed),
-                     outcomes (each drawn workload by each mechanism)
+                     outcomes (each drawn workload by each mechanism), isolate (isolated CPUs, here and in a virtual machine)
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default
      --image FILE    this kernel image instead of a downloaded one
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
+     --isolate       the tests of isolated CPUs alone, on four CPUs
      --verbose       the whole console
   service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
   aarch64            takt for 64-bit ARM: it builds, and under emulation it writes the same bytes as here

@@ -5,7 +5,7 @@
 # The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
 # instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
 # parallel on a slow emulator, where only counts and clean ends mean something. takt.mode=power: as order, on a machine with frequencies, which has
-# tests of its own.
+# tests of its own. takt.mode=isolate: as multi, and only the tests of isolated CPUs.
 
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -234,6 +234,11 @@ suspend() {
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
 if [ "$mode" = power ]; then
     . /power.sh
+    echo "vm: end"
+    poweroff -f
+fi
+if [ "$mode" = isolate ]; then
+    . /isolate.sh
     echo "vm: end"
     poweroff -f
 fi

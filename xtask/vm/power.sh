@@ -9,7 +9,7 @@ settings_are_back() {
         cmp -s before.txt now.txt && break
         sleep 0.1
     done
-    left=$(ls /run/takt 2>/dev/null | grep power)
+    left=$(cat /run/takt-isolate/journal 2> /dev/null)
     if cmp -s before.txt now.txt && [ -z "$left" ]; then ok "$1: all is restored"; else
         diff before.txt now.txt > out
         bad "$1: all is restored" "$left" out
@@ -150,6 +150,29 @@ shared_domain() {
     [ $second = 3 ] && [ $third = 1 ]
 }
 
+# An isolation and a run have the same frequency, one after the other: owners FIRST_TO_END. The first value comes back when the second has ended.
+owners() {
+    without=
+    for step in exclusive domain tasks kernel-threads workqueues interrupts watchdog; do without="$without --without $step"; done
+    takt isolate create --cpus 1 --name fast $without --with frequency || return
+    [ "$(cat $freqs/policy1/scaling_min_freq)" = 2000000 ] || return
+    takt run power.yaml --power low --duration 60s --mechanism v2 > first.txt 2>&1 &
+    run=$!
+    is_set || return
+    if [ "$1" = isolation ]; then
+        takt isolate undo --name fast || return
+        [ "$(cat $freqs/policy1/scaling_cur_freq)" = 500000 ] || return
+        kill -TERM $run
+        wait $run
+    else
+        kill -TERM $run
+        wait $run
+        [ "$(cat $freqs/policy1/scaling_min_freq)" = 2000000 ] || return
+        takt isolate verify || return
+        takt isolate undo --name fast
+    fi
+}
+
 power_yaml > power.yaml
 settings > before.txt 2>/dev/null
 expect 3 "power: a machine without frequencies" takt run power.yaml --power low --duration 100ms
@@ -174,4 +197,8 @@ expect 0 "a run killed with its watcher (power): doctor --clean" killed_with_its
 settings_are_back "a run killed with its watcher (power)"
 expect 0 "a frequency domain has one run" shared_domain
 settings_are_back "a frequency domain has one run"
+for first in isolation run; do
+    expect 0 "two owners of a frequency, the $first ends first" owners $first
+    settings_are_back "two owners of a frequency, the $first ends first"
+done
 clean_after power

@@ -12,6 +12,7 @@ use takt_core::engine::Input;
 use takt_core::model::{Arrival, OnAbort, OnExit, PolicySpec, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
+use takt_linux::isolate::Step;
 use takt_linux::leftovers::OnCrash;
 use takt_linux::power;
 use takt_linux::rt::Class;
@@ -74,6 +75,8 @@ pub struct Plan {
     /// The frequencies, idle states and sensors that the engine's power policy uses, numbered as its platform is. The CPUs of the latencies are those of
     /// the system, in ascending order.
     pub power: Option<power::Settings>,
+    /// The steps of the isolation of the schedule's CPUs, if these are isolated for the run.
+    pub isolate: Option<Vec<Step>>,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }

@@ -12,6 +12,7 @@ use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_linux::Unavailable;
+use takt_linux::isolate;
 use takt_linux::power;
 use takt_linux::rt::Class;
 #[cfg(doc)]
@@ -32,6 +33,9 @@ pub enum Error {
     /// The power settings of this machine cannot be controlled.
     #[error(transparent)]
     Power(Unavailable),
+    /// The CPUs of the schedule cannot be isolated.
+    #[error(transparent)]
+    Isolation(isolate::Refusal),
     /// The schedule names CPUs that are not there.
     #[error("CPU {missing} is not available on this machine, which offers {present}")]
     NoSuchCpu {

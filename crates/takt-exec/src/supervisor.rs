@@ -32,6 +32,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
+use takt_linux::isolate::Isolation;
 use takt_linux::power::{Power, Refusal, Sample};
 use takt_linux::rt::Class;
 use takt_linux::starter::Starter;
@@ -85,17 +86,48 @@ pub fn run_controlled(
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
-    let mut lock = None;
-    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut lock, observer)
+    let mut claims = Claims::default();
+    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut claims, observer)
         .and_then(|s| s.run(engine, began, control, observer));
     let _ = rustix::process::set_child_subreaper(None);
+    let Claims { lock, isolation } = claims;
+    // The groups of the run are gone, which were in the set.
+    let isolated = isolation.map(end_isolation);
     result.map(|mut report| {
+        report.notes.extend(isolated.into_iter().flatten());
         let shared = lock.iter().flat_map(CpuLock::shared_with);
         report
             .notes
             .extend(shared.map(|other| format!("CPUs were shared with {other}, and each run delayed the other")));
         report
     })
+}
+
+/// CPUs that belong to the run until its processes are gone.
+#[derive(Default)]
+struct Claims {
+    lock: Option<CpuLock>,
+    isolation: Option<Isolation>,
+}
+
+/// Undoes the isolation of the run's CPUs. Returns notes for its report.
+fn end_isolation(isolation: Isolation) -> Vec<String> {
+    let (cpus, created) = (isolation.cpus(), isolation.created().clone());
+    let mut notes = vec![format!(
+        "CPU {cpus} was isolated for this run: {} settings changed, {} threads moved or bound",
+        created.settings, created.threads
+    )];
+    notes.extend(created.notes);
+    if !created.boot.is_empty() {
+        notes.push(format!("only a boot parameter could isolate CPU {cpus} more: {}", created.boot.join(" ")));
+    }
+    match isolation.undo() {
+        Ok(undone) => notes.extend(undone.notes),
+        Err(e) => {
+            notes.push(format!("the isolation of CPU {cpus} is not undone completely (takt doctor --clean): {e}"))
+        }
+    }
+    notes
 }
 
 /// Nobody listens any more, so that signals mean again what they mean to any program. The actions for that stay registered
@@ -245,14 +277,25 @@ impl Supervisor {
         plan: Plan,
         id: RunId,
         signals: Signals,
-        lock: &mut Option<CpuLock>,
+        claims: &mut Claims,
         observer: &mut dyn Observer,
     ) -> Result<Supervisor, Error> {
         let n = plan.processes.iter().filter(|process| !process.is_reserved).count();
         // Before the groups: a delegated one must hold no process but those of Takt.
         let starter = Starter::open(&id).ok();
-        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open_as };
-        let mut mechanism = open(plan.mechanism, &id, plan.names.clone())?;
+        if let Some(steps) = &plan.isolate {
+            let present = takt_linux::rt::affinity(0).what("cannot ask for the CPUs of this process")?;
+            let cpus = there(&plan, system, &present)?;
+            // Another run that has a CPU must not lose its processes there.
+            claims.lock = Some(CpuLock::acquire(&id, &cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
+            claims.isolation = Some(Isolation::create(&id, &cpus, steps).map_err(Error::Isolation)?);
+        }
+        let names = plan.names.clone();
+        let mut mechanism = match &claims.isolation {
+            Some(isolation) => Mechanism::open_isolated(plan.mechanism, &id, names, &isolation.set())?,
+            None if plan.starts_processes(system) => Mechanism::open_for_starts(plan.mechanism, &id, names)?,
+            None => Mechanism::open_as(plan.mechanism, &id, names)?,
+        };
         starter.into_iter().for_each(|starter| mechanism.start_by(starter));
         if plan.threads().are_there() {
             mechanism.expect_threads()?;
@@ -262,12 +305,10 @@ impl Supervisor {
         }
         observer.starting(0, n);
         let present = mechanism.cpus();
-        let cpus = plan.cpus(system, &present);
-        if !cpus.is_subset(&present) {
-            let missing = Box::new(cpus.difference(&present));
-            return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
+        let cpus = there(&plan, system, &present)?;
+        if claims.lock.is_none() {
+            claims.lock = Some(CpuLock::acquire(&id, &cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
         }
-        *lock = Some(CpuLock::acquire(&id, &cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
         // Before the groups: what this machine refuses is refused before anything is started.
         let power = match &plan.power {
@@ -708,6 +749,16 @@ impl Supervisor {
     fn tell(&mut self, inbox: &mut Producer<Message<OwnedFd>>, message: Message<OwnedFd>) {
         self.lives.outgoing.push_back(message);
         self.send(inbox);
+    }
+}
+
+/// The CPUs of a schedule on a machine with the CPUs `present`.
+fn there(plan: &Plan, system: &System, present: &CpuSet) -> Result<CpuSet, Error> {
+    let cpus = plan.cpus(system, present);
+    let missing = cpus.difference(present);
+    match missing.is_empty() {
+        true => Ok(cpus),
+        false => Err(Error::NoSuchCpu { missing: Box::new(missing), present: Box::new(*present) }),
     }
 }
 

@@ -58,18 +58,31 @@ impl Rounds {
         self.0.len()
     }
 
-    fn all(&self) -> Vec<usize> {
+    pub(crate) fn all(&self) -> Vec<usize> {
         (0..self.len()).collect()
     }
 
+    /// Keeps the first rounds alone.
+    pub(crate) fn truncate(&mut self, rounds: usize) {
+        self.0.truncate(rounds);
+    }
+
+    /// The mean of the samples of these rounds, rounded towards zero; 0 without samples.
+    pub(crate) fn mean(&self, rounds: &[usize]) -> i64 {
+        let chosen = || rounds.iter().map(|index| &self.0[*index]);
+        let count: usize = chosen().map(Vec::len).sum();
+        let sum: i128 = chosen().flatten().map(|value| i128::from(*value)).sum();
+        (sum / (count.max(1) as i128)) as i64
+    }
+
     /// Rounds drawn with replacement, as many as there are.
-    fn drawn(&self, seed: u64, draw: u64) -> Vec<usize> {
+    pub(crate) fn drawn(&self, seed: u64, draw: u64) -> Vec<usize> {
         let last = self.len() as u64 - 1;
         (0..=last).map(|index| draw_up_to(last, seed, draw, index) as usize).collect()
     }
 
     /// The smallest value that the quantile's share of the samples of these rounds does not exceed. O(rounds · log samples · log range).
-    fn quantile(&self, rounds: &[usize], quantile: Quantile) -> i64 {
+    pub(crate) fn quantile(&self, rounds: &[usize], quantile: Quantile) -> i64 {
         let chosen = || rounds.iter().map(|index| &self.0[*index]);
         let total: usize = chosen().map(Vec::len).sum();
         let rank = (total as u64 * u64::from(quantile.0)).div_ceil(100_000).max(1) as usize;

@@ -4,6 +4,7 @@
 //! draws whole rounds (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 8.2: resampling blocks). The same samples and seed give
 //! the same figures.
 
+mod advice;
 mod chart;
 mod compare;
 mod explain;
@@ -13,6 +14,7 @@ mod order;
 mod report;
 mod results;
 
+pub use advice::{Figure, Gain, figure, ranked, successive};
 pub use chart::{density, tails};
 pub use compare::{Difference, compare};
 pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};

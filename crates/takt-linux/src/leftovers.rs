@@ -6,8 +6,8 @@
 use crate::control;
 use crate::delegated;
 use crate::freezer::{v1, v2};
+use crate::isolate;
 use crate::layout::Layout;
-use crate::power;
 use crate::rt::{self, Class};
 use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
@@ -58,7 +58,7 @@ pub struct Cleaned {
     pub groups: usize,
     /// Processes killed or released.
     pub processes: usize,
-    /// Power settings restored: files whose value was another one.
+    /// Settings restored: files whose value was another one.
     pub settings: usize,
 }
 
@@ -73,8 +73,8 @@ pub struct Remains {
     pub supervisors: Vec<PathBuf>,
     /// Its control socket.
     pub sockets: Vec<PathBuf>,
-    /// The files with the power settings from before it.
-    pub power: Vec<PathBuf>,
+    /// The number of its settings in the journal.
+    pub settings: usize,
     /// It has an instance of the kernel's tracing.
     pub traced: bool,
 }
@@ -94,8 +94,8 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     for (run, path) in socket::sockets().into_iter().filter(|(run, _)| !run.is_alive()) {
         found.entry(run).or_default().sockets.push(path);
     }
-    for (run, path) in power::files().into_iter().filter(|(run, _)| !run.is_alive()) {
-        found.entry(run).or_default().power.push(path);
+    for (run, settings) in isolate::holders().into_iter().filter(|(run, _)| !run.is_alive()) {
+        found.entry(run).or_default().settings = settings;
     }
     for run in tracing::instances().into_iter().filter(|run| !run.is_alive()) {
         found.entry(run).or_default().traced = true;
@@ -135,11 +135,9 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     let mut counted = BTreeSet::new();
     let (mut result, mut settings) = (Ok(()), 0);
     // Its writer has died with it, so nothing is written after this.
-    for (_, path) in power::files().into_iter().filter(|(found, _)| found == run) {
-        match power::restore(&path) {
-            Ok(restored) => settings += restored,
-            Err(e) => result = result.and(Err(e)),
-        }
+    match isolate::release(run) {
+        Ok(restored) => settings += restored,
+        Err(e) => result = result.and(Err(e)),
     }
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
@@ -166,7 +164,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         removed += 1;
         result = result.and(delegated::clean(group));
     }
-    result = result.and(crate::isolate::recover());
+    result = result.and(isolate::recover());
     result = result.and(tracing::remove(run).map(drop));
     for path in socket::remains(run) {
         // A missing file is no failure, and a file of another user remains.

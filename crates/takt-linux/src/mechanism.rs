@@ -168,6 +168,37 @@ impl Mechanism {
         Ok(mechanism)
     }
 
+    /// [`Mechanism::open_as`] for a run whose CPUs are isolated: its processes are in groups below the CPU set of the isolation, and this process stays
+    /// where it is. Processes may be started while others are scheduled.
+    ///
+    /// # Errors
+    /// As for [`Mechanism::open_as`], and when processes cannot be placed in that set.
+    pub fn open_isolated(
+        choice: Choice,
+        run: &RunId,
+        names: Option<Names>,
+        set: &Path,
+    ) -> Result<Mechanism, Unavailable> {
+        let unavailable = |reason: String| Unavailable {
+            reason: format!("processes cannot be placed in the isolated CPU set: {reason}"),
+            fix: "mount the v1 freezer or cgroup v2 (see `takt doctor`), or run without --isolate".into(),
+        };
+        let mut layout = Layout::read().map_err(|e| unavailable(e.to_string()))?;
+        let hierarchies = [&mut layout.cpuset, &mut layout.unified].into_iter().flatten();
+        for hierarchy in hierarchies.filter(|hierarchy| set.starts_with(&hierarchy.mount)) {
+            hierarchy.own = set.to_owned();
+        }
+        if let Some(names) = &names {
+            let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten();
+            hierarchies.into_iter().try_for_each(|hierarchy| names.are_free(&hierarchy.own))?;
+        }
+        let mechanism = Mechanism::open_named(&layout, choice, run, names.map(Arc::new).as_ref())?;
+        if mechanism.cpuset.is_none() && mechanism._delegated.is_none() {
+            return Err(unavailable(mechanism.notes.join("; ")));
+        }
+        Ok(mechanism)
+    }
+
     /// Prepares for programs whose threads are stopped and bound one by one ([`Mechanism::host`]). To be called before partitions are added.
     ///
     /// # Errors

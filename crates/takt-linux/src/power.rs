@@ -1,7 +1,7 @@
 //! Frequencies, idle states, temperatures and energy of a machine: what Linux lets a run set, and what it measures.
 //!
 //! [`Power`] takes the frequency domains of a run over and restores them. Requests are written by a thread of its own, sensors are read by another one, and
-//! the scheduler waits for neither. The settings from before are in a file until they are restored, so that a run that dies changes nothing for good.
+//! the scheduler waits for neither. The settings from before are in a journal until they are restored, so that a run that dies changes nothing for good.
 
 mod control;
 mod cpufreq;
@@ -23,5 +23,4 @@ pub use meters::{Meter, Quantity, meters};
 pub use root::Root;
 pub use sampler::Sample;
 pub use sensors::{Energy, Zone, zones};
-pub(crate) use state::{files, restore};
 pub use writer::{Requests, Written};

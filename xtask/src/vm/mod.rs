@@ -36,6 +36,8 @@ const LIMITED: &str = r#"ulimit -t "$0" && exec "$@""#;
 /// Tests that look at the machine they run on; they run in the virtual machine too.
 const TESTS: [&str; 10] =
     ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--test", "isolate", "--no-run"];
+/// Random sequences of isolations that are killed, by default. The campaign has more.
+const SEQUENCES: u32 = 10;
 /// The comparison of real runs with their simulation, which has a folder of its own there: it runs where time is virtual.
 const OUTCOMES: [&str; 5] = ["-p", "takt-cli", "--test", "outcomes", "--no-run"];
 
@@ -47,11 +49,17 @@ pub(crate) struct Options {
     multi: bool,
     /// The machine with frequencies alone.
     power: bool,
+    /// The tests of isolated CPUs alone, with so many random sequences.
+    isolate: Option<u32>,
     verbose: bool,
     until: Option<Instant>,
 }
 
 impl Options {
+    /// The tests of isolated CPUs, with so many random sequences.
+    pub(crate) fn isolate(sequences: u32) -> Options {
+        Options { isolate: Some(sequences), ..Options::default() }
+    }
     /// All boots, as far as they are done at that instant; the rest is skipped.
     pub(crate) fn until(instant: Instant) -> Options {
         Options { until: Some(instant), ..Options::default() }
@@ -68,6 +76,7 @@ impl Options {
                 "--image" => options.image = Some(PathBuf::from(rest.next()?)),
                 "--multi" => options.multi = true,
                 "--power" => options.power = true,
+                "--isolate" => options.isolate = Some(SEQUENCES),
                 "--verbose" => options.verbose = true,
                 _ => return None,
             }
@@ -84,6 +93,8 @@ enum Mode {
     Multi,
     /// As `Order`, on a machine with frequencies.
     Power,
+    /// As `Multi`, with the tests of isolated CPUs alone.
+    Isolate,
 }
 
 impl Mode {
@@ -93,6 +104,7 @@ impl Mode {
             Mode::Order => "order",
             Mode::Multi => "multi",
             Mode::Power => "power",
+            Mode::Isolate => "isolate",
         }
     }
     fn arguments(self) -> &'static str {
@@ -103,7 +115,7 @@ impl Mode {
             Mode::Order | Mode::Power => {
                 "-smp 2 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
-            Mode::Multi => "-smp 4 -accel tcg,thread=multi",
+            Mode::Multi | Mode::Isolate => "-smp 4 -accel tcg,thread=multi",
         }
     }
 }
@@ -135,10 +147,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
     };
     let mut modes = vec![Mode::Exact, Mode::Order];
     if options.multi {
-        modes.push(Mode::Multi);
+        modes.extend([Mode::Multi, Mode::Isolate]);
+    }
+    if options.isolate.is_some() {
+        modes = vec![Mode::Isolate];
     }
     let mut boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
-    let hardware = match kernels.first().map(|kernel| (kernel, power::Hardware::prepare(&dir, kernel, &initramfs))) {
+    let first = kernels.first().filter(|_| options.isolate.is_none());
+    let hardware = match first.map(|kernel| (kernel, power::Hardware::prepare(&dir, kernel, &initramfs))) {
         Some((kernel, Ok(hardware))) => {
             boots.retain(|_| !options.power);
             boots.insert(0, (kernel, Mode::Power));
@@ -179,7 +195,8 @@ fn boot_all(
             let limit = options.until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(start));
             let limit = limit.min(BOOT_TIME_MAX);
             let hardware = hardware.filter(|_| matches!(mode, Mode::Power));
-            let machine = Boot { kernel, initramfs, mode: *mode, hardware, append: "" };
+            let append = options.isolate.map(|sequences| format!("takt.sequences={sequences}")).unwrap_or_default();
+            let machine = Boot { kernel, initramfs, mode: *mode, hardware, append: &append };
             let counts = boot(&machine, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
                 let failure = format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
                 lines.push(failure.clone());
@@ -264,7 +281,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
-    for script in ["functions.sh", "power.sh"] {
+    for script in ["functions.sh", "power.sh", "isolate.sh"] {
         archive.file(script, &fs::read(root().join("xtask/vm").join(script))?)?;
     }
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;

@@ -201,6 +201,7 @@ fn steps(args: &Args) -> Outcome {
         allow_differences: true,
         // DEmOS knows no other instances. Here they are reported.
         share_cpus: true,
+        isolate: None,
         no_control: false,
         sysfs_root: args.sysfs_root.clone(),
         record: None,

@@ -1,7 +1,11 @@
 //! `takt isolate`: CPUs for time-critical processes alone, with every change undone exactly.
 
+mod advise;
+pub(super) mod common;
+
 use crate::failure::{Failure, colour};
 use crate::outcome::{Outcome, Verdict};
+use common::{failure, look, open, step};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
@@ -13,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_linux::isolate::{Isolator, Linux, Refusal, Request, Step, Undone};
+use takt_linux::isolate::{Linux, Request, Step, Undone};
 use takt_linux::rt;
 use takt_workload::Code;
 
@@ -36,6 +40,9 @@ enum Sub {
     Status(Status),
     Verify(Verify),
     Undo(Undo),
+    Advise(advise::Args),
+    #[command(name = "__sample", hide = true)]
+    Sample(advise::Sample),
 }
 
 /// Create an isolation
@@ -118,45 +125,6 @@ struct Undo {
     all: bool,
 }
 
-/// A parser that lists the steps in the help.
-fn step() -> impl clap::builder::TypedValueParser<Value = Step> {
-    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-    let values = Step::all().map(|step| PossibleValue::new(step.name()).help(step.meaning()));
-    PossibleValuesParser::new(values).try_map(|name| name.parse::<Step>())
-}
-
-/// A refusal as a message of the command line.
-fn failure(refusal: Refusal) -> Failure {
-    let fix = refusal.fix();
-    match &refusal {
-        Refusal::Request(..) => Failure::input(Code::CommandRefused, &refusal, fix),
-        Refusal::Unknown(_) => Failure::input(Code::UnknownName, &refusal, fix),
-        Refusal::InUse(..) => Failure::machine(Code::CpuInUse, &refusal, fix),
-        Refusal::Machine(..) => Failure::machine(Code::MissingCapability, &refusal, fix),
-        Refusal::NotRestored(_) => Failure::machine(Code::CleanupFailed, &refusal, fix),
-    }
-}
-
-fn open() -> Result<Isolator<Linux>, Failure> {
-    let linux = Linux::open().map_err(|e| match e.kind() {
-        io::ErrorKind::PermissionDenied => Failure::machine(
-            Code::MissingCapability,
-            "CPU sets, interrupts and kernel threads belong to root: nothing was changed",
-            "run it as root: sudo takt isolate …",
-        ),
-        _ => Failure::machine(
-            Code::MissingCapability,
-            format!("the journal {} cannot be used: {e}; nothing was changed", Linux::journal().display()),
-            "make /run writable for root",
-        ),
-    })?;
-    Isolator::new(linux).map_err(failure)
-}
-
-fn look() -> Result<Isolator<Linux>, Failure> {
-    Isolator::new(Linux::look()).map_err(failure)
-}
-
 /// Undoes the isolations that dead processes have left unfinished, and those of dead runs. Does nothing for a user who is not root.
 pub(crate) fn recover() -> Result<Undone, Failure> {
     if !Linux::journal().exists() || !rustix::process::geteuid().is_root() {
@@ -173,6 +141,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Sub::Status(args) => status(args),
         Sub::Verify(args) => verify(args),
         Sub::Undo(args) => undo(args),
+        Sub::Advise(args) => advise::run(args),
+        Sub::Sample(args) => advise::sample(args),
     }
 }
 

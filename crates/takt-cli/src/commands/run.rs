@@ -7,6 +7,7 @@ mod metrics;
 pub(super) mod power;
 
 use super::demos::narrator::Narrator;
+use super::isolate::common as isolate;
 use super::output::{self, Recorder};
 use super::schedule_log::ScheduleLog;
 use super::sim::unsuitable;
@@ -61,6 +62,11 @@ pub(crate) struct Args {
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
     pub(super) share_cpus: bool,
+    /// Isolate the schedule's CPUs for the run, and undo it at its end; needs root, and a CPU that the schedule does not use. STEPS are some of the steps
+    /// of `takt isolate create`, as in `--isolate=tasks,interrupts`; by default those that it carries out by default
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, require_equals = true, default_missing_value = "default",
+          value_parser = isolate::steps)]
+    pub(super) isolate: Option<isolate::Steps>,
     /// Open no socket for `takt ctl`
     #[arg(long)]
     pub(super) no_control: bool,
@@ -132,6 +138,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Runs a workload. For `takt demos` it prints nothing on standard output.
 pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mut Narrator>) -> Outcome {
+    if args.isolate.is_some() && matches!(args.mechanism, MechanismName::Signal) {
+        let message = "`--isolate` needs control groups, and `--mechanism signal` uses none";
+        return Err(Failure::input(Code::ConflictingOptions, message, "leave one of them out"));
+    }
     let own = workload.without_classes();
     workload.hand_over();
     let (mut engine, mut plan) = plan(args, &workload, &own)?;
@@ -336,6 +346,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         ends_with_processes: by_demos,
         announcer: None,
         power: None,
+        isolate: args.isolate.as_ref().map(|steps| steps.0.clone()),
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
@@ -515,6 +526,7 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     match error {
         E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
         E::CpuInUse(u) => Failure::machine(Code::CpuInUse, &u.reason, &u.fix),
+        E::Isolation(refusal) => isolate::failure(refusal),
         E::FrequencyInUse(u) => Failure::machine(Code::FrequencyInUse, &u.reason, &u.fix),
         E::Power(u) => Failure::machine(Code::PowerUnavailable, &u.reason, &u.fix),
         E::NoSuchCpu { .. } => {

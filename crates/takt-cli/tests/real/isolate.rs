@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
 
 /// Whether CPUs can be isolated here; says so if not.
@@ -146,6 +147,221 @@ fn a_creation_that_was_killed_is_undone_by_doctor() {
             let different = changes(&before, &snapshot());
             always(different.is_empty() && !Linux::journal().exists(), || format!("after {delay} ms: {different:#?}"));
         }
+    });
+}
+
+/// Commands in any order, half of them killed at any instant, with two isolations at once where there are CPUs for it. `TAKT_ISOLATIONS` is the number of
+/// sequences.
+#[test]
+fn random_sequences() {
+    let count: u64 = std::env::var("TAKT_ISOLATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
+    let seed = takt_testing::seed();
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before) = (Room::new(), snapshot());
+        let _undo = Undo;
+        let last = takt_linux::rt::affinity(0).unwrap().iter().last().unwrap();
+        let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = sleeper.id().to_string();
+        let others = last.saturating_sub(1).max(1).to_string();
+        let lists: Vec<(&str, String)> = match last {
+            1 => vec![("a", last.to_string())],
+            _ => vec![("a", last.to_string()), ("b", others)],
+        };
+        for sequence in 0..count {
+            let draw = |bound: u64, step: u64, what: u64| draw_up_to(bound, seed, sequence * 100 + step, what);
+            for step in 0..4 {
+                let (name, cpus) = &lists[draw(lists.len() as u64 - 1, step, 0) as usize];
+                let command: &[&str] = match draw(3, step, 1) {
+                    0 | 1 => &["create", "--cpus", cpus, "--name", name, "--with", "swap"],
+                    2 => &["undo", "--name", name],
+                    _ => &["move", &pid, "--name", name],
+                };
+                let running = room.start(&[&["isolate"], command].concat());
+                if draw(1, step, 2) == 0 {
+                    pause(draw(150, step, 3));
+                    running.kill_and_wait();
+                } else {
+                    let (_, done) = running.wait_unchecked();
+                    // A name that is taken or unknown is refused, and nothing else.
+                    always([0, 2, 3].contains(&done.code()), || format!("{command:?}: {}", done.stderr));
+                }
+            }
+            room.takt(&["doctor", "--clean"]).expect(0);
+            room.takt(&["isolate", "undo", "--all"]).expect(0);
+            let different = changes(&before, &snapshot());
+            always(different.is_empty() && !Linux::journal().exists(), || {
+                format!("sequence {sequence}, TAKT_SEED={seed}: {different:#?}")
+            });
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+    });
+}
+
+/// A schedule on the last CPU, whose process reports its CPUs.
+const SCHEDULE: &str = "\
+policy: edf
+cpus: LAST
+tasks:
+- {name: a, period: 20ms, runtime: 5ms, init: yes,
+   cmd: 'grep Cpus_allowed_list /proc/self/status > allowed; exec takt burn --runtime 1ms'}
+";
+
+#[test]
+fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before, cpu) = (Room::with(&SCHEDULE.replace("LAST", &last())), snapshot(), last());
+        let _undo = Undo;
+        // A task that may run everywhere, and must not meanwhile.
+        let mut beside = Command::new("sleep").arg("1000").spawn().unwrap();
+        let cpus_of = |pid: u32| Linux::look().thread(pid as i32).unwrap().cpus.to_string();
+        let own = cpus_of(beside.id());
+        for killed in [false, true] {
+            let running = room.start(&["run", "w.yaml", "--isolate", "--json", "--duration", "700ms"]);
+            let pid = running.pid();
+            until("its process is in the set", || {
+                let groups = crate::common::groups(pid);
+                groups.iter().any(|group| group.to_string_lossy().contains("takt-isolate-run-"))
+            });
+            until("its process has looked", || room.path("allowed").exists() && room.text("allowed").contains('\n'));
+            let status = room.takt(&["isolate", "status"]).stdout;
+            always(status.contains(", ends with its run"), || status.clone());
+            always(!cpus_of(beside.id()).contains(&*cpu), || "a task of the root set keeps the CPU".into());
+            assert_eq!(room.text("allowed").trim_end(), format!("Cpus_allowed_list:\t{cpu}"));
+            match killed {
+                true => drop(running.kill_and_wait()),
+                false => {
+                    let report = running.wait().json();
+                    let notes = report["notes"].to_string();
+                    assert!(notes.contains(&format!("CPU {cpu} was isolated for this run")), "{notes}");
+                    assert!(report["jobs"]["completed"].as_u64().unwrap() >= 20, "{report}");
+                }
+            }
+            until("all is undone", || !Linux::journal().exists());
+            until("no group is left", || crate::common::groups(pid).is_empty());
+            let different = changes(&before, &snapshot());
+            always(different.is_empty() && cpus_of(beside.id()) == own, || format!("{killed}: {different:#?}"));
+            fs::remove_file(room.path("allowed")).unwrap();
+        }
+        beside.kill().unwrap();
+        beside.wait().unwrap();
+        let all = room.path("all.yaml");
+        fs::write(&all, SCHEDULE.replace("LAST", "all").replace("edf", "g-edf")).unwrap();
+        let refused = room.takt(&["run", "all.yaml", "--isolate", "--duration", "1s"]).expect(2);
+        assert!(refused.stderr.contains("none would remain"), "{}", refused.stderr);
+        let refused = room.takt(&["run", "w.yaml", "--isolate", "--mechanism", "signal"]).expect(2);
+        assert!(refused.stderr.contains("needs control groups"), "{}", refused.stderr);
+        room.takt(&["run", "w.yaml", "--isolate=cpu"]).expect(2);
+        assert!(!room.path("allowed").exists() && !Linux::journal().exists());
+    });
+}
+
+/// Plants three disturbances of a CPU until its standard input ends: $1 is the mask of the CPU, $2 is takt. A process in SCHED_FIFO that has the CPU for 5 ms of
+/// 20; the kernel thread ksmd that scans memory; a work queue of a loop device. Prints a line when they are there.
+const PLANT: &str = r#"
+ksm=/sys/kernel/mm/ksm wq=/sys/devices/virtual/workqueue/cpumask image=/dev/shm/takt-advice
+sleep=$(cat $ksm/sleep_millisecs) pages=$(cat $ksm/pages_to_scan) mask=$(cat $wq) thread=$(pgrep -x ksmd)
+smart=$(cat $ksm/smart_scan 2> /dev/null)
+restore() {
+    kill $hog $memory $writer $class
+    echo 0 > $ksm/run; echo $sleep > $ksm/sleep_millisecs; echo $pages > $ksm/pages_to_scan
+    [ -z "$smart" ] || echo $smart > $ksm/smart_scan
+    chrt -o -p 0 $thread; renice -n 5 -p $thread > /dev/null; taskset -p ffffffff $thread > /dev/null
+    echo $mask > $wq
+    for worker in $(pgrep kworker/u); do chrt -o -p 0 $worker 2> /dev/null; done
+    sleep 0.2; losetup -d $loop; rm -f $image
+}
+trap restore EXIT
+truncate -s 32M $image && loop=$(losetup -f --show $image) || exit 1
+chrt -f 60 taskset $1 $2 burn --runtime 5ms --sleep 15ms & hog=$!
+python3 -c 'import mmap, os, time
+m = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for i in range(0, 64 << 20, 4096): m[i:i + 8] = os.urandom(8)
+m.madvise(mmap.MADV_MERGEABLE)
+time.sleep(300)' & memory=$!
+echo 20 > $ksm/sleep_millisecs; echo 1000 > $ksm/pages_to_scan; echo 1 > $ksm/run
+[ -z "$smart" ] || echo 0 > $ksm/smart_scan
+chrt -f -p 60 $thread; taskset -p $1 $thread > /dev/null
+echo $1 > $wq
+(while :; do dd if=/dev/zero of=$loop bs=12M count=1 oflag=direct; sleep 0.02; done) > /dev/null 2>&1 & writer=$!
+(while :; do for worker in $(pgrep kworker/u); do chrt -f -p 60 $worker; done; sleep 0.1; done) > /dev/null 2>&1 & class=$!
+sleep 2
+echo planted
+cat > /dev/null
+"#;
+
+/// The advice names a planted hog, and every step is undone. With `TAKT_ADVICE` (seconds) there are three disturbances whose removals gain different amounts, and
+/// the advice has them in that order.
+#[test]
+fn advice_names_planted_disturbances() {
+    let seconds = std::env::var("TAKT_ADVICE").ok();
+    let has = |tool: &str| Command::new("which").arg(tool).output().is_ok_and(|found| found.status.success());
+    let tools = ["losetup", "python3", "truncate"];
+    let three = seconds.is_some() && tools.into_iter().all(has) && Path::new("/sys/kernel/mm/ksm/run").exists();
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        if !has("chrt") || !has("taskset") {
+            return skip(Capability::Cpus, "chrt and taskset are not installed");
+        }
+        let (room, before, cpu) = (Room::new(), snapshot(), last());
+        let _undo = Undo;
+        let mask = format!("{:x}", 1u64 << cpu.parse::<u32>().unwrap());
+        let mut plant = if three {
+            let mut script = Command::new("sh");
+            script.args(["-c", PLANT, "sh", &mask, TAKT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            script
+        } else {
+            let mut hog = Command::new("chrt");
+            hog.args(["-f", "60", "taskset", &mask, TAKT, "burn", "--runtime", "3ms", "--sleep", "5ms"]);
+            hog
+        };
+        let mut plant = plant.spawn().unwrap();
+        if let Some(out) = &mut plant.stdout {
+            std::io::Read::read_exact(out, &mut [0; 8]).expect("the disturbances are planted");
+        }
+        let planted = snapshot();
+        let seconds = seconds.as_deref().filter(|_| three).unwrap_or("1");
+        let mut args = vec!["isolate", "advise", "--seconds", seconds, "--figure", "mean", "--json"];
+        // These are worth nothing here, and take time.
+        for step in ["exclusive", "domain", "interrupts", "watchdog", "idle", "frequency"] {
+            args.extend(["--without", step]);
+        }
+        args.extend(match three {
+            true => ["--rounds", "10"].iter(),
+            false => ["--rounds", "3", "--without", "kernel-threads", "--without", "workqueues"].iter(),
+        });
+        let done = room.takt(&args);
+        // The disturbances go before anything is judged.
+        let different = changes(&planted, &snapshot());
+        match plant.stdin.take() {
+            Some(input) => drop(input),
+            None => plant.kill().unwrap(),
+        }
+        plant.wait().unwrap();
+        let advice = done.expect(0).json();
+        println!("{advice}");
+        always(different.is_empty() && !Linux::journal().exists(), || format!("{different:#?}"));
+        let after = changes(&before, &snapshot());
+        always(after.is_empty(), || format!("{after:#?}"));
+        let steps = advice["added"].as_array().unwrap().iter().filter(|step| step["is_gain"] == true);
+        let gain = |step: &Value| step["gain"]["value_ns"].as_i64().unwrap();
+        let mut added: Vec<(i64, String)> = steps
+            .map(|step| (-gain(step), step["name"].as_str().unwrap().rsplit('+').next().unwrap().to_owned()))
+            .collect();
+        added.sort_unstable();
+        let names: Vec<&str> = added.iter().map(|(_, name)| name.as_str()).collect();
+        let wanted: &[&str] = if three { &["tasks", "kernel-threads", "workqueues"] } else { &["tasks"] };
+        assert_eq!(names, wanted, "{advice}");
+        assert_eq!(advice["steps"][0]["name"], "tasks", "{advice}");
+        assert_eq!(advice["advice"], serde_json::json!(wanted), "{advice}");
     });
 }
 

@@ -93,6 +93,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         ends_with_processes: false,
         announcer: None,
         power: None,
+        isolate: None,
         hooks: Hooks::default(),
     };
     (real.system, Arc::new(plan), programs)

@@ -454,6 +454,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         ends_with_processes: false,
         announcer: None,
         power: None,
+        isolate: None,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();

@@ -1,14 +1,16 @@
 //! Creating and undoing isolations.
 
-use super::journal::{Hierarchy, Isolation, Journal, Phase, Setting};
+use super::journal::{Hierarchy, Isolation, Journal, Phase, Setting, run_of, run_owner};
 use super::machine::Kernel;
+use super::neighbours;
 use super::plan::{self, Wish};
 use super::refusal::Refusal;
 use super::step::Step;
-use super::value::Claim;
+use super::value::{Claim, Form};
 use crate::control::parse_cpus;
 use crate::run_id::RunId;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::io;
 use takt_core::cpus::CpuSet;
 
@@ -108,6 +110,7 @@ impl<K: Kernel> Isolator<K> {
         let _frequencies = self.lock_frequencies(wishes.iter().map(|wish| wish.path.as_str()))?;
         let mut created =
             Created { group: format!("{}{}", hierarchy.mount, group_of(&request.name)), ..Created::default() };
+        created.notes = neighbours::notes(&self.kernel, &hierarchy, &request.cpus, &steps);
         let (journal, wanted) = self.planned(request, &hierarchy, steps, wishes, &mut created.notes)?;
         self.journal = journal;
         let stored = self.store();
@@ -131,10 +134,17 @@ impl<K: Kernel> Isolator<K> {
         }
     }
 
-    /// Takes the frequency domains of these settings. A run that controls one of them would restore other values at its end.
+    /// Whether a run of this journal writes a setting at will. It gives the setting back to the other owners.
+    fn is_held(&self, path: &str) -> bool {
+        let free = |setting: &Setting| setting.claims.iter().any(|(_, claim)| *claim == Claim::Free);
+        self.journal.settings.iter().any(|setting| setting.path == path && free(setting))
+    }
+
+    /// Takes the frequency domains of these settings, but those of runs in this journal. A run of another user has a journal of its own, and would restore
+    /// other values at its end.
     fn lock_frequencies<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<Option<Box<dyn Any>>, Refusal> {
         let mut domains: Vec<(&str, CpuSet)> = Vec::new();
-        for path in paths {
+        for path in paths.filter(|path| !self.is_held(path)) {
             let Some((directory, name)) = plan::frequency_domain(path) else { continue };
             let affected = self.kernel.read(&format!("{directory}/affected_cpus")).unwrap_or_default();
             domains.push((name, parse_cpus(&affected.replace(' ', ","))));
@@ -221,7 +231,7 @@ impl<K: Kernel> Isolator<K> {
             }
             return Err(Refusal::InUse(
                 format!("the set {path} has CPU {common}, too: an exclusive set must not overlap its siblings"),
-                format!("take CPU {common} from {path}/cpuset.cpus, end its owner, or use --without exclusive"),
+                neighbours::remedy(&name, &path, &common),
             ));
         }
         Ok(())
@@ -259,8 +269,9 @@ impl<K: Kernel> Isolator<K> {
             if matches!(&claim, Claim::Without(_)) && form.value(&now) == without(form, &now, &claim, &online) {
                 continue;
             }
+            let held = self.is_held(&path);
             // A value that cannot be written now could not be restored later.
-            if let Err(e) = self.kernel.write(&path, &now) {
+            if !held && let Err(e) = self.kernel.write(&path, &now) {
                 if optional {
                     notes.push(format!("{path} cannot be changed: {e}"));
                     continue;
@@ -273,15 +284,18 @@ impl<K: Kernel> Isolator<K> {
             let setting = match journal.settings.iter_mut().find(|setting| setting.path == path) {
                 Some(setting) => setting,
                 None => {
-                    let (original, written) = (now.clone(), vec![now.clone()]);
-                    journal.settings.push(Setting { path: path.clone(), form, original, written, claims: Vec::new() });
+                    journal.settings.push(new_setting(path.clone(), form, now.clone()));
                     journal.settings.last_mut().expect("one was added")
                 }
             };
             setting.claims.push((request.name.clone(), claim));
-            let desired = setting.desired(&online);
-            setting.written = vec![now, desired];
-            paths.push(path);
+            match setting.desired(&online) {
+                Some(desired) => {
+                    setting.written = vec![now, desired];
+                    paths.push(path);
+                }
+                None => notes.push(format!("{path} is set by a power policy until its run ends")),
+            }
         }
         Ok((journal, paths))
     }
@@ -292,7 +306,7 @@ impl<K: Kernel> Isolator<K> {
         self.make_groups(&isolation, &online)?;
         for path in paths {
             let Some(setting) = self.journal.settings.iter().find(|setting| setting.path == *path) else { continue };
-            let desired = setting.desired(&online);
+            let Some(desired) = setting.desired(&online) else { continue };
             self.kernel.write(path, &desired).map_err(|e| failed("a setting was refused", &e))?;
             created.settings += 1;
         }
@@ -305,10 +319,17 @@ impl<K: Kernel> Isolator<K> {
         if let Some(isolation) = self.journal.isolation_mut(name) {
             isolation.phase = Phase::Complete;
         }
-        for setting in &mut self.journal.settings {
-            setting.written = vec![setting.desired(&online)];
-        }
+        self.settle(&online);
         self.store()
+    }
+
+    /// The settings have the values that their owners ask for, and no other ones.
+    fn settle(&mut self, online: &CpuSet) {
+        for setting in &mut self.journal.settings {
+            if let Some(desired) = setting.desired(online) {
+                (setting.written, setting.any) = (vec![desired], false);
+            }
+        }
     }
 
     /// Makes the group of an isolation, and that of all others.
@@ -378,15 +399,7 @@ impl<K: Kernel> Isolator<K> {
         let Some(isolation) = self.journal.isolation_mut(name) else { return Err(Refusal::Unknown(name.to_owned())) };
         isolation.phase = Phase::Changing;
         let mut undone = Undone { names: vec![name.to_owned()], ..Undone::default() };
-        for setting in &mut self.journal.settings {
-            setting.claims.retain(|(owner, _)| owner != name);
-        }
-        for setting in &mut self.journal.settings {
-            let desired = setting.desired(&online);
-            if setting.written.last() != Some(&desired) {
-                setting.written.push(desired);
-            }
-        }
+        self.drop_claims(name, &online);
         self.store()?;
         let mut left = self.remove_groups(name, &online);
         undone.settings = self.restore(&online, &mut undone.notes, &mut left);
@@ -407,6 +420,90 @@ impl<K: Kernel> Isolator<K> {
             Some(first) => Err(Refusal::NotRestored(format!("`{name}` is not undone completely: {first}"))),
             None => stored.map(|()| undone),
         }
+    }
+
+    /// Removes the claims of an owner, and notes the values that its settings then get.
+    fn drop_claims(&mut self, owner: &str, online: &CpuSet) {
+        for setting in &mut self.journal.settings {
+            setting.claims.retain(|(other, _)| other != owner);
+            if let Some(desired) = setting.desired(online)
+                && setting.written.last() != Some(&desired)
+            {
+                setting.written.push(desired);
+            }
+        }
+    }
+
+    /// Notes settings that a run is about to change at will, by their files, in the order in which they are to be restored. O(files).
+    ///
+    /// # Errors
+    /// A file cannot be read, or the journal cannot be written. Nothing is changed then.
+    pub(crate) fn hold(&mut self, run: &RunId, paths: &[String]) -> Result<(), Refusal> {
+        let mut journal = self.journal.clone();
+        // Settings are restored in reverse order.
+        for path in paths.iter().rev() {
+            let now = self.kernel.read(path).map_err(|e| failed("a setting cannot be read", &e))?;
+            let known = journal.settings.iter().position(|setting| setting.path == *path);
+            let index = known.unwrap_or_else(|| {
+                journal.settings.push(new_setting(path.clone(), Form::Plain, Form::Plain.value(&now)));
+                journal.settings.len() - 1
+            });
+            let setting = &mut journal.settings[index];
+            setting.any = true;
+            let claim = (run_owner(run), Claim::Free);
+            if !setting.claims.contains(&claim) {
+                setting.claims.push(claim);
+            }
+        }
+        let before = std::mem::replace(&mut self.journal, journal);
+        self.store().inspect_err(|_| self.journal = before)
+    }
+
+    /// Gives the settings of a run the values that their other owners ask for, or else those from before. Does nothing for a run without settings. To be
+    /// called when the run writes no more. Returns the number of settings that had another value.
+    ///
+    /// # Errors
+    /// The kernel refuses a value. It remains in the journal.
+    pub(crate) fn release(&mut self, run: &RunId) -> Result<usize, Refusal> {
+        if !self.journal.runs().contains(run) && !self.has_orphans() {
+            return Ok(0);
+        }
+        let online = self.online()?;
+        self.drop_claims(&run_owner(run), &online);
+        self.store()?;
+        self.restore_orphans(&online)
+    }
+
+    /// Whether settings have not been restored yet that an owner has given back.
+    fn has_orphans(&self) -> bool {
+        let free = |setting: &Setting| setting.claims.iter().any(|(_, claim)| *claim == Claim::Free);
+        self.journal.settings.iter().any(|setting| setting.claims.is_empty() || setting.any && !free(setting))
+    }
+
+    /// Restores all settings, and forgets those without owners.
+    fn restore_orphans(&mut self, online: &CpuSet) -> Result<usize, Refusal> {
+        let (mut notes, mut left) = (Vec::new(), Vec::new());
+        let restored = self.restore(online, &mut notes, &mut left);
+        if let Some(first) = left.first() {
+            return Err(Refusal::NotRestored(format!("a setting is not restored: {first}")));
+        }
+        self.journal.settings.retain(|setting| !setting.claims.is_empty());
+        self.store().map(|()| restored)
+    }
+
+    /// The runs that own settings, with the number of these.
+    pub(crate) fn holders(&self) -> Vec<(RunId, usize)> {
+        let count = |run: &RunId| {
+            let owner = run_owner(run);
+            self.journal.settings.iter().filter(|s| s.claims.iter().any(|(other, _)| *other == owner)).count()
+        };
+        self.journal.runs().into_iter().map(|run| (run, count(&run))).collect()
+    }
+
+    /// An isolation that has one of these settings.
+    pub(crate) fn owner_of(&self, paths: &[String]) -> Option<&str> {
+        let settings = self.journal.settings.iter().filter(|setting| paths.contains(&setting.path));
+        settings.flat_map(|setting| &setting.claims).map(|(owner, _)| owner.as_str()).find(|o| run_of(o).is_none())
     }
 
     /// Removes the group of an isolation, and that of the others where it is the last one.
@@ -434,13 +531,13 @@ impl<K: Kernel> Isolator<K> {
 
     /// Gives settings the values that the remaining claims ask for. Returns the number of changed settings.
     fn restore(&mut self, online: &CpuSet, notes: &mut Vec<String>, left: &mut Vec<String>) -> usize {
-        let mut restored = 0;
+        let mut restored = BTreeSet::new();
         let mut refused = Vec::new();
         // A value may be refused because of another one that is restored after it.
         for last in [false, true] {
             refused.clear();
             for setting in self.journal.settings.iter().rev() {
-                let desired = setting.desired(online);
+                let Some(desired) = setting.desired(online) else { continue };
                 let now = match self.kernel.read(&setting.path) {
                     Ok(text) => setting.form.value(&text),
                     // An interrupt or a CPU that is no longer there has no settings.
@@ -453,7 +550,7 @@ impl<K: Kernel> Isolator<K> {
                 if now == desired {
                     continue;
                 }
-                if !setting.written.contains(&now) {
+                if !setting.any && !setting.written.contains(&now) {
                     if !last {
                         let path = &setting.path;
                         notes.push(format!(
@@ -463,21 +560,21 @@ impl<K: Kernel> Isolator<K> {
                     continue;
                 }
                 match self.kernel.write(&setting.path, &desired) {
-                    Ok(()) => restored += 1,
+                    // A value that the kernel takes may still read as another: hardware that is too hot caps frequencies.
+                    Ok(()) => drop(restored.insert(setting.path.clone())),
                     Err(e) => refused.push(e.to_string()),
                 }
             }
         }
         left.append(&mut refused);
-        for setting in &mut self.journal.settings {
-            if left.is_empty() {
-                setting.written = vec![setting.desired(online)];
-            }
+        let restored = restored.len();
+        if left.is_empty() {
+            self.settle(online);
         }
         restored
     }
 
-    /// Undoes the isolations of dead processes: unfinished ones, and those of runs that have ended.
+    /// Undoes the isolations of dead processes, unfinished ones and those of runs that have ended, and restores the settings of dead runs.
     ///
     /// # Errors
     /// One could not be undone.
@@ -491,6 +588,13 @@ impl<K: Kernel> Isolator<K> {
             undone.names.extend(names);
             undone.settings += settings;
             undone.notes.extend(notes);
+        }
+        for run in self.journal.runs().into_iter().filter(|run| !run.is_alive()) {
+            undone.settings += self.release(&run)?;
+        }
+        if self.has_orphans() {
+            let online = self.online()?;
+            undone.settings += self.restore_orphans(&online)?;
         }
         Ok(undone)
     }
@@ -596,11 +700,15 @@ impl<K: Kernel> Isolator<K> {
     }
 }
 
+fn new_setting(path: String, form: Form, original: String) -> Setting {
+    Setting { path, form, written: vec![original.clone()], original, any: false, claims: Vec::new() }
+}
+
 /// Whether a step changes files, and not groups or threads.
 fn is_setting(step: Step) -> bool {
     !matches!(step, Step::Exclusive | Step::Domain | Step::Tasks | Step::KernelThreads)
 }
 
-fn without(form: super::value::Form, now: &str, claim: &Claim, online: &CpuSet) -> String {
+fn without(form: Form, now: &str, claim: &Claim, online: &CpuSet) -> String {
     super::value::claimed(form, now, online, [claim].into_iter())
 }

@@ -1,12 +1,14 @@
-//! The journal: the changes by the isolations of this machine, and the values from before.
+//! The journal: the changes of this machine by isolations and by power policies of runs, and the values from before.
 //!
-//! It is written before each group of changes, as a whole, and removed when nothing is left to restore. A setting has the value from before the first
-//! isolation, the values that Takt may have written, and the claims. A reader after a crash finds one of these values in the setting.
+//! It is written before each group of changes, as a whole, and removed when nothing is left to restore. A setting has the value from before its first
+//! owner, the values that Takt may have written, and the claims. A reader after a crash finds one of these values in the setting. An owner is an isolation
+//! or a run. It may write values of its own at any time, and the setting is then marked with `any`.
 
 use super::step::Step;
 use super::value::{Claim, Form, claimed};
 use crate::control::parse_cpus;
 use crate::run_id::RunId;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 
@@ -51,13 +53,32 @@ pub(super) struct Setting {
     pub(super) original: String,
     /// The values that it may have now: the last one, and the one before while it changes.
     pub(super) written: Vec<String>,
+    /// Any other value may be one of an owner, too.
+    pub(super) any: bool,
+    /// The owners with their claims.
     pub(super) claims: Vec<(String, Claim)>,
 }
 
 impl Setting {
-    pub(super) fn desired(&self, online: &CpuSet) -> String {
-        claimed(self.form, &self.original, online, self.claims.iter().map(|(_, claim)| claim))
+    /// The value that the owners ask for; `None` while one of them writes values of its own.
+    pub(super) fn desired(&self, online: &CpuSet) -> Option<String> {
+        let claims = || self.claims.iter().map(|(_, claim)| claim);
+        let free = claims().any(|claim| *claim == Claim::Free);
+        (!free).then(|| claimed(self.form, &self.original, online, claims()))
     }
+}
+
+/// Begin of the name of an owner that is a run. Names of isolations have no colon.
+const RUN: &str = "run:";
+
+/// The name of a run as an owner.
+pub(super) fn run_owner(run: &RunId) -> String {
+    format!("{RUN}{run}")
+}
+
+/// The run that an owner is.
+pub(super) fn run_of(owner: &str) -> Option<RunId> {
+    owner.strip_prefix(RUN)?.parse().ok()
 }
 
 /// A thread from before, which was moved or bound.
@@ -95,6 +116,11 @@ impl Journal {
     pub(super) fn isolated(&self) -> CpuSet {
         self.isolations.iter().fold(CpuSet::EMPTY, |all, isolation| all.union(&isolation.cpus))
     }
+    /// The runs that own settings, each once.
+    pub(super) fn runs(&self) -> BTreeSet<RunId> {
+        let owners = self.settings.iter().flat_map(|setting| &setting.claims);
+        owners.filter_map(|(owner, _)| run_of(owner)).collect()
+    }
     /// Whether an isolation carries out a step.
     pub(super) fn has(&self, step: Step) -> bool {
         self.isolations.iter().any(|isolation| isolation.steps.contains(&step))
@@ -120,12 +146,16 @@ impl Journal {
             let balanced = if *balanced { "balanced" } else { "apart" };
             line(&["isolation", name, &cpus.to_string(), &owner, phase, balanced, &steps]);
         }
-        for Setting { path, form, original, written, claims } in &self.settings {
+        for Setting { path, form, original, written, any, claims } in &self.settings {
             let form = Form::ALL.iter().find(|(known, _)| known == form).map_or("", |(_, name)| name);
             let fields = ["setting", form, path, original].into_iter();
             line(&fields.chain(written.iter().map(String::as_str)).collect::<Vec<_>>());
+            if *any {
+                line(&["any"]);
+            }
             for (name, claim) in claims {
                 match claim {
+                    Claim::Free => line(&["free", name]),
                     Claim::Without(cpus) => line(&["without", name, &cpus.to_string()]),
                     Claim::Value(value) => line(&["value", name, value]),
                 }
@@ -170,8 +200,11 @@ impl Journal {
                     form: Form::ALL.iter().find(|(_, name)| *name == form)?.0,
                     original: original.into(),
                     written: written.iter().map(|value| (*value).to_owned()).collect(),
+                    any: false,
                     claims: Vec::new(),
                 }),
+                ["any"] => journal.settings.last_mut()?.any = true,
+                ["free", name] => journal.settings.last_mut()?.claims.push((name.into(), Claim::Free)),
                 ["without", name, cpus] => {
                     journal.settings.last_mut()?.claims.push((name.into(), Claim::Without(parse_cpus(cpus))));
                 }
@@ -197,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_journal_is_read_as_it_was_written_and_never_in_part() {
-        let cpus = |list: &str| parse_cpus(list);
+        let (cpus, run) = (|list: &str| parse_cpus(list), RunId::new().unwrap());
         let isolation = |name: &str, list: &str, phase| Isolation {
             name: name.into(),
             cpus: cpus(list),
@@ -210,19 +243,31 @@ mod tests {
             hierarchy: Some(Hierarchy { v2: false, mount: "/sys/fs/cgroup/cpu set".into() }),
             enabled: true,
             isolations: vec![isolation("rt", "1", Phase::Complete), isolation("run", "2-3", Phase::Changing)],
-            settings: vec![Setting {
-                path: "/proc/irq/4/smp_affinity_list".into(),
-                form: Form::List,
-                original: "0-3".into(),
-                written: vec!["0,2-3".into(), "0".into()],
-                claims: vec![("rt".into(), Claim::Without(cpus("1"))), ("run".into(), Claim::Value("a b".into()))],
-            }],
+            settings: vec![
+                Setting {
+                    path: "/proc/irq/4/smp_affinity_list".into(),
+                    form: Form::List,
+                    original: "0-3".into(),
+                    written: vec!["0,2-3".into(), "0".into()],
+                    any: false,
+                    claims: vec![("rt".into(), Claim::Without(cpus("1"))), ("run".into(), Claim::Value("a b".into()))],
+                },
+                Setting {
+                    path: "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq".into(),
+                    form: Form::Plain,
+                    original: "800000".into(),
+                    written: vec!["800000".into()],
+                    any: true,
+                    claims: vec![(run_owner(&run), Claim::Free)],
+                },
+            ],
             moved: vec![
                 Moved { thread: 7, start: 99, group: "/".into(), cpus: cpus("0-3") },
                 Moved { thread: 8, start: 9, group: String::new(), cpus: cpus("1") },
             ],
         };
         let text = journal.text();
+        assert_eq!(journal.runs(), BTreeSet::from([run]));
         assert_eq!(Journal::parse(&text), Some(journal));
         assert_eq!(Journal::parse(&Journal::default().text()), Some(Journal::default()));
         for end in 0..text.len() {

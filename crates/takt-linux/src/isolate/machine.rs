@@ -2,8 +2,9 @@
 
 use crate::control;
 use crate::layout::Layout;
-use crate::power::{self, DomainLock};
+use crate::power::{self, DomainLock, Root};
 use crate::rt;
+use crate::socket;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,7 +30,7 @@ pub struct Thread {
     pub group: String,
 }
 
-/// The operations of a kernel. Paths are absolute.
+/// The operations of a kernel. Paths are absolute, or of an imitated machine ([`named`]).
 pub trait Kernel {
     /// The content of a file without white space at its end.
     ///
@@ -83,6 +84,23 @@ pub trait Kernel {
     fn hierarchy(&self) -> Option<(bool, String)>;
 }
 
+/// Begin of the path of a file of an imitated machine. Its directory follows, a double slash, and the path there.
+const IMITATED: &str = "imitated:";
+
+/// The path by which a [`Kernel`] knows a file below a root.
+pub(crate) fn named(root: &Root, path: &str) -> String {
+    match root.is_imitated() {
+        true => format!("{IMITATED}{root}//{path}"),
+        false => format!("/{path}"),
+    }
+}
+
+/// The imitated machine of such a path, and the file there.
+fn imitated(path: &str) -> Option<(Root, &str)> {
+    let (directory, path) = path.strip_prefix(IMITATED)?.split_once("//")?;
+    Some((Root::imitation(Path::new(directory)), path))
+}
+
 /// This machine. One process at a time changes it ([`Linux::open`]).
 #[derive(Debug)]
 pub struct Linux {
@@ -90,14 +108,19 @@ pub struct Linux {
     _lock: Option<File>,
 }
 
-/// Where the journal is.
+/// Where the journal of root is.
 const DIRECTORY: &str = "/run/takt-isolate";
+/// That of another user, who may change power settings where the administrator allows it, is in this folder beside the control sockets.
+const OF_USER: &str = "settings";
+
+const FILE: &str = "journal";
+const PARTIAL: &str = "journal-partial";
 
 impl Linux {
-    /// The path of the journal.
+    /// The path of the journal of root.
     #[must_use]
     pub fn journal() -> PathBuf {
-        Path::new(DIRECTORY).join("journal")
+        Path::new(DIRECTORY).join(FILE)
     }
 
     /// Takes the machine for changes of isolations; waits for another process that has it. The directory of the journal is created.
@@ -113,9 +136,40 @@ impl Linux {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
+        Linux::locked(directory)
+    }
+
+    fn locked(directory: PathBuf) -> io::Result<Linux> {
         let lock = File::options().create(true).append(true).open(directory.join("lock"))?;
         lock.lock()?;
         Ok(Linux { directory, _lock: Some(lock) })
+    }
+
+    /// As [`Linux::open`] for root. For another user: the machine as far as this user may change it, with a journal of this user.
+    pub(crate) fn of_user() -> io::Result<Linux> {
+        if rustix::process::geteuid().is_root() {
+            return Linux::open();
+        }
+        let mut last = io::Error::other("there is no directory for it");
+        for directory in socket::directories() {
+            let own = directory.join(OF_USER);
+            match socket::make_private(&directory).and_then(|()| socket::make_private(&own)) {
+                Ok(()) => return Linux::locked(own),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// The machine with each journal that this user has written.
+    pub(crate) fn journals() -> Vec<Linux> {
+        let of_user = || socket::directories().into_iter().map(|directory| directory.join(OF_USER));
+        let all = match rustix::process::geteuid().is_root() {
+            true => vec![PathBuf::from(DIRECTORY)],
+            false => of_user().collect(),
+        };
+        let there = all.into_iter().filter(|directory| directory.join(FILE).exists());
+        there.filter_map(|directory| Linux::locked(directory).ok()).collect()
     }
 
     /// The machine for looking at isolations, which every user may do. Nothing is created, and nothing is to be changed by it.
@@ -173,9 +227,15 @@ fn numbers(dir: &Path) -> impl Iterator<Item = i32> {
 
 impl Kernel for Linux {
     fn read(&self, path: &str) -> io::Result<String> {
-        control::read(Path::new(path))
+        match imitated(path) {
+            Some((root, path)) => root.read(path),
+            None => control::read(Path::new(path)),
+        }
     }
     fn write(&mut self, path: &str, value: &str) -> io::Result<()> {
+        if let Some((root, path)) = imitated(path) {
+            return root.write(path, value);
+        }
         // Not at an offset: some files of /proc cannot seek.
         let file = File::options().write(true).open(path);
         let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
@@ -214,14 +274,14 @@ impl Kernel for Linux {
         rt::set_affinity(id, cpus)
     }
     fn load(&self) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.directory.join("journal")) {
+        match fs::read_to_string(self.directory.join(FILE)) {
             Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
     }
     fn store(&mut self, text: Option<&str>) -> io::Result<()> {
-        let (path, partial) = (self.directory.join("journal"), self.directory.join("journal-partial"));
+        let (path, partial) = (self.directory.join(FILE), self.directory.join(PARTIAL));
         let Some(text) = text else {
             return match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

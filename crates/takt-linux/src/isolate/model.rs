@@ -6,6 +6,7 @@ use super::refusal::Refusal;
 use super::step::Step;
 use super::value::Form;
 use crate::control::parse_cpus;
+use crate::run_id::RunId;
 use proptest::prelude::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,8 @@ struct Model {
     life: Rc<Cell<u64>>,
     /// New threads appear at changes, as children of tasks of the root.
     forks: Rc<Cell<u64>>,
+    /// A file that takes no value.
+    refuses: Rc<RefCell<String>>,
     /// A run controls the frequencies.
     driven: Rc<Cell<bool>>,
 }
@@ -81,7 +84,7 @@ impl Model {
         thread(5, false, false, "1-2");
         thread(6, false, false, "3");
         let (life, forks) = (Rc::new(Cell::new(u64::MAX)), Rc::new(Cell::new(0)));
-        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, driven: Rc::default() }
+        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, refuses: Rc::default(), driven: Rc::default() }
     }
 
     /// Counts a change; the process may be dead.
@@ -140,6 +143,9 @@ impl Kernel for Model {
             return Err(refuse(libc::ENOENT));
         }
         self.change()?;
+        if *self.refuses.borrow() == path {
+            return Err(refuse(libc::EPERM));
+        }
         let cpus = parse_cpus(value);
         let file = path.rsplit('/').next().unwrap_or_default();
         if path == "/proc/irq/11/smp_affinity_list" {
@@ -375,7 +381,7 @@ fn refusals_name_the_cause_and_change_nothing() {
     let before = model.snapshot();
     let refused = |request: Request| model.isolator().create(&request).unwrap_err();
     let Refusal::InUse(reason, fix) = refused(request("rt", "1")) else { panic!("another refusal") };
-    assert!(reason.contains("/cg/docker") && fix.contains("--without exclusive"), "{reason}: {fix}");
+    assert!(reason.contains("/cg/docker") && fix.contains("leave out the step `exclusive`"), "{reason}: {fix}");
     assert!(matches!(refused(request("rt", "4")), Refusal::Request(..)), "no such CPU");
     assert!(matches!(refused(request("rt", "0-3")), Refusal::Request(..)), "no CPU for the others");
     assert!(matches!(refused(request("a b", "0")), Refusal::Request(..)), "a name with a blank");
@@ -389,6 +395,92 @@ fn refusals_name_the_cause_and_change_nothing() {
     assert!(matches!(model.isolator().undo("two"), Err(Refusal::Unknown(_))));
     model.isolator().undo("one").unwrap();
     assert_eq!(model.snapshot(), before);
+}
+
+#[test]
+fn a_setting_that_cannot_be_restored_is_refused_before_anything_is_touched() {
+    for (path, step) in [
+        ("/proc/sys/vm/swappiness", "swap"),
+        ("/proc/sys/kernel/sched_rt_runtime_us", "throttling"),
+        ("/proc/irq/default_smp_affinity", "interrupts"),
+        ("/sys/devices/virtual/workqueue/cpumask", "workqueues"),
+    ] {
+        for v2 in [false, true] {
+            let model = Model::new(v2);
+            model.refuses.replace(path.into());
+            let before = model.snapshot();
+            let Refusal::Machine(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
+                panic!("another refusal")
+            };
+            assert!(reason.contains("could not be undone") && fix.contains(step), "{reason}: {fix}");
+            assert_eq!(model.snapshot(), before, "{path}");
+            let mut without = request("rt", "1");
+            without.steps.retain(|other| other.name() != step);
+            model.isolator().create(&without).unwrap();
+            model.isolator().undo("rt").unwrap();
+            assert_eq!(model.snapshot(), before, "{path}");
+        }
+    }
+}
+
+/// Machines with other programs that set CPUs apart: they are reported, and nothing of theirs changes.
+#[test]
+fn programs_of_the_same_purpose_are_reported_and_left_alone() {
+    let set = |model: &Model, name: &str, cpus: &str| {
+        let mut state = model.state.borrow_mut();
+        let files: &[(&str, &str)] = match model.v2 {
+            true => &[("cpus.partition", "member")],
+            false => &[("mems", "0"), ("cpu_exclusive", "0"), ("sched_load_balance", "1")],
+        };
+        for (file, value) in [&[("cpus", cpus)], files].concat() {
+            state.files.insert(format!("/cg/{name}/cpuset.{file}"), value.into());
+        }
+    };
+    let program = |model: &Model, id: i32, name: &str| {
+        let mut state = model.state.borrow_mut();
+        let thread = Thread { id, name: name.into(), ..state.threads[&1].clone() };
+        state.threads.insert(id, thread);
+    };
+    for v2 in [false, true] {
+        let model = Model::new(v2);
+        program(&model, 7, "tuned");
+        program(&model, 8, "irqbalance");
+        model.state.borrow_mut().files.insert("/etc/tuned/active_profile".into(), "realtime".into());
+        set(&model, "system.slice", if v2 { "0-1" } else { "0" });
+        set(&model, "user", "3");
+        let before = model.snapshot();
+        let created = model.isolator().create(&request("rt", "1")).unwrap();
+        let noted = |word: &str| created.notes.iter().any(|note| note.contains(word));
+        assert!(noted("profile realtime") && noted("IRQBALANCE_BANNED_CPULIST=1"), "{:?}", created.notes);
+        assert_eq!((noted("cset shield"), noted("system.slice asks for CPU 1")), (!v2, v2), "{:?}", created.notes);
+        assert_eq!(model.read("/cg/system.slice/cpuset.cpus").unwrap(), if v2 { "0-1" } else { "0" });
+        // A value that tuned writes meanwhile is its own, and stays.
+        model.state.borrow_mut().files.insert("/proc/sys/vm/swappiness".into(), "10".into());
+        let undone = model.isolator().undo("rt").unwrap();
+        assert!(undone.notes.iter().any(|note| note.contains("swappiness")), "{undone:?}");
+        let mut after = model.snapshot();
+        after.files.insert("/proc/sys/vm/swappiness".into(), "60".into());
+        assert_eq!(after, before);
+    }
+    // An overlap of siblings is a bare EINVAL of the kernel: the refusal names the sibling, its maker and the way out.
+    for (name, way) in
+        [("user", "cset shield --reset"), ("system.slice", "systemctl set-property system.slice AllowedCPUs=")]
+    {
+        let model = Model::new(false);
+        set(&model, name, "1-2");
+        let before = model.snapshot();
+        let Refusal::InUse(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
+            panic!("another refusal")
+        };
+        assert!(reason.contains(&format!("/cg/{name} has CPU 1")) && fix.contains(way), "{reason}: {fix}");
+        assert_eq!(model.snapshot(), before);
+        let mut shared = request("rt", "1");
+        shared.steps.retain(|step| *step != Step::Exclusive);
+        let created = model.isolator().create(&shared).unwrap();
+        assert!(created.notes.iter().any(|note| note.contains(name) && note.contains("stay")), "{:?}", created.notes);
+        model.isolator().undo("rt").unwrap();
+        assert_eq!(model.snapshot(), before);
+    }
 }
 
 #[test]
@@ -406,8 +498,81 @@ fn a_process_is_moved_in_and_back() {
     }
 }
 
+/// Settings that a power policy of a run would own, as far as this machine has such ones.
+const HELD: [&str; 2] = ["/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"];
+
+impl Model {
+    fn hold(&self, run: &RunId) -> Result<(), Refusal> {
+        self.isolator().hold(run, &HELD.map(str::to_owned))
+    }
+    /// The run writes a value, without the journal.
+    fn write_freely(&self, value: &str) {
+        for path in HELD {
+            self.state.borrow_mut().files.insert(path.into(), value.into());
+        }
+    }
+}
+
+#[test]
+fn owners_of_one_setting_are_undone_in_any_order_to_the_first_value() {
+    let (run, other) = (RunId::new().unwrap(), RunId::new().unwrap());
+    for v2 in [false, true] {
+        for run_first in [false, true] {
+            for isolation_ends_first in [false, true] {
+                let model = Model::new(v2);
+                let before = model.snapshot();
+                let create = || model.isolator().create(&request("rt", "1")).unwrap();
+                let isolated = [HELD[0], HELD[1]].map(|path| (path, if path == HELD[0] { "1" } else { "-1" }));
+                if run_first {
+                    model.hold(&run).unwrap();
+                    model.write_freely("37");
+                    let created = create();
+                    assert_eq!(created.notes.iter().filter(|note| note.contains("power policy")).count(), 2);
+                    assert_eq!(model.read(HELD[0]).unwrap(), "37", "the run has it to itself");
+                } else {
+                    create();
+                    model.hold(&run).unwrap();
+                    model.write_freely("37");
+                }
+                assert!(model.isolator().verify("rt").unwrap().iter().all(|finding| finding.holds));
+                assert_eq!(model.isolator().holders(), [(run, 2)]);
+                assert_eq!(model.isolator().release(&other), Ok(0));
+                if isolation_ends_first {
+                    model.isolator().undo("rt").unwrap();
+                    assert_eq!(model.read(HELD[0]).unwrap(), "37");
+                    assert_eq!(model.isolator().release(&run), Ok(2));
+                } else {
+                    assert_eq!(model.isolator().release(&run), Ok(2));
+                    for (path, value) in isolated {
+                        assert_eq!(model.read(path).unwrap(), value);
+                    }
+                    model.isolator().undo("rt").unwrap();
+                }
+                assert_eq!(model.snapshot(), before, "v2: {v2}, {run_first}, {isolation_ends_first}");
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_of_a_dead_run_are_restored_by_whoever_comes_next() {
+    let model = Model::new(false);
+    let before = model.snapshot();
+    // No process has this number and start time.
+    let dead: RunId = "4194304-1".parse().unwrap();
+    model.hold(&dead).unwrap();
+    model.write_freely("37");
+    model.isolator().create(&request("rt", "1")).unwrap();
+    assert_eq!(model.isolator().holders(), []);
+    assert_eq!(model.read(HELD[0]).unwrap(), "1");
+    model.isolator().undo("rt").unwrap();
+    assert_eq!(model.snapshot(), before);
+}
+
 #[derive(Clone, Debug)]
 enum Act {
+    Hold,
+    Release,
     Create(usize),
     Undo(usize),
     Move(usize, i32),
@@ -422,12 +587,15 @@ fn random_sequences_with_kills_leave_nothing() {
         2 => (0..3usize).prop_map(Act::Undo),
         2 => (0..3usize, prop_oneof![1..7i32, 106..109i32]).prop_map(|(name, thread)| Act::Move(name, thread)),
         1 => Just(Act::Recover),
+        1 => Just(Act::Hold),
+        1 => Just(Act::Release),
     ];
     let kill = prop_oneof![1 => Just(u64::MAX), 1 => 0..60u64];
     let case = (any::<bool>(), prop::collection::vec((act, kill, 0..3u64), 1..8));
     takt_testing::for_all(300, case, |(v2, acts)| {
         let model = Model::new(v2);
         let before = model.snapshot();
+        let run = RunId::new().unwrap();
         let requests = [("a", "1"), ("b", "2"), ("c", "2-3")].map(|(name, cpus)| request(name, cpus));
         for (act, kill, forks) in acts {
             model.life.set(kill);
@@ -438,7 +606,12 @@ fn random_sequences_with_kills_leave_nothing() {
                 Act::Undo(which) => isolator.undo(&requests[which].name).map(drop),
                 Act::Move(which, thread) => isolator.move_in(&requests[which].name, thread),
                 Act::Recover => isolator.recover().map(drop),
+                Act::Hold => isolator.hold(&run, &HELD.map(str::to_owned)),
+                Act::Release => isolator.release(&run).map(drop),
             };
+            if model.isolator().holders() == [(run, 2)] {
+                model.write_freely("37");
+            }
             if let (Err(e), true) = (result, model.life.get() > 0) {
                 let expected = matches!(e, Refusal::Unknown(_) | Refusal::Request(..) | Refusal::InUse(..));
                 prop_assert!(expected, "{e:?}");
@@ -447,6 +620,7 @@ fn random_sequences_with_kills_leave_nothing() {
         model.life.set(u64::MAX);
         let mut isolator = model.isolator();
         isolator.recover().unwrap();
+        isolator.release(&run).unwrap();
         for name in isolator.names() {
             let undone = isolator.undo(&name).unwrap();
             prop_assert!(undone.notes.is_empty(), "{undone:?}");

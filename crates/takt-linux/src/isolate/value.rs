@@ -64,6 +64,8 @@ pub(super) enum Claim {
     Without(CpuSet),
     /// This value.
     Value(String),
+    /// Values that the owner writes itself, at any time.
+    Free,
 }
 
 /// The value of a setting: the original one as far as no claim changes it. A value that was claimed last replaces an earlier one. Where claims would
@@ -79,6 +81,7 @@ pub(super) fn claimed<'c>(
         match claim {
             Claim::Without(cpus) => excluded = excluded.union(cpus),
             Claim::Value(claimed) => claimed.clone_into(&mut value),
+            Claim::Free => {}
         }
     }
     if excluded.is_empty() {

@@ -111,9 +111,12 @@ impl<K: Kernel> Isolator<K> {
             }
         }
         for setting in self.journal.settings.iter().filter(|s| s.claims.iter().any(|(owner, _)| owner == name)) {
-            let desired = setting.desired(&online);
-            let now = self.kernel.read(&setting.path).map(|text| setting.form.value(&text));
             let step = step_of(&setting.path, &isolation.steps);
+            let Some(desired) = setting.desired(&online) else {
+                find(step, true, format!("{} is set by a power policy until its run ends", setting.path));
+                continue;
+            };
+            let now = self.kernel.read(&setting.path).map(|text| setting.form.value(&text));
             match now {
                 Ok(now) if now == desired => find(step, true, format!("{} is {now}", setting.path)),
                 Ok(now) => find(step, false, format!("{} is {now}, and not {desired}", setting.path)),

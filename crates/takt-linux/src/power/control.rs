@@ -7,14 +7,12 @@ use super::meters::Meter;
 use super::root::Root;
 use super::sampler::{Sample, Sampler, Sensors};
 use super::sensors::{Energy, Zone};
-use super::state::{self, Saved};
+use super::state::Held;
 use super::writer::{Files, Requests, Writer, Written};
 use crate::group::Unavailable;
 use crate::run_id::RunId;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
@@ -46,9 +44,8 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Power {
     settings: Settings,
-    /// The values from before, and their file.
-    saved: Saved,
-    state: PathBuf,
+    /// The values from before.
+    held: Held,
     writer: Option<Writer>,
     sampler: Option<Sampler>,
     residencies: Vec<Option<Vec<(u32, u64)>>>,
@@ -90,13 +87,11 @@ impl Power {
         schedule: &CpuSet,
         wake: OwnedFd,
     ) -> Result<(Power, Receiver<Sample>), Refusal> {
-        for (dead, path) in state::files().into_iter().filter(|(run, _)| !run.is_alive()) {
-            // Otherwise the settings of that run would be taken for those from before this one.
-            state::restore(&path).map_err(|e| Unavailable {
-                reason: format!("the power settings from before the dead run {dead} cannot be restored: {e}"),
-                fix: "takt doctor --clean, as the user of that run".into(),
-            })?;
-        }
+        // Otherwise the settings of a dead run would be taken for those from before this one, if the users differ.
+        crate::isolate::recover().map_err(|e| Unavailable {
+            reason: format!("the settings from before a dead run cannot be restored: {e}"),
+            fix: "takt doctor --clean, as the user of that run".into(),
+        })?;
         let Settings { root, domains, latencies, .. } = &settings;
         let lock = DomainLock::acquire(run, root, domains, &settings.workload)?;
         let mut notes = notes(domains);
@@ -110,18 +105,14 @@ impl Power {
             notes.push(format!("idle states are not limited: {e}"));
             None
         });
-        let saved = save(&settings, matches!(idle, Some(Latencies::Each(_))));
-        let saved = saved.map_err(|e| Unavailable {
-            reason: format!("the present power settings cannot be read: {e}"),
-            fix: "run as root".into(),
-        })?;
-        let state = saved.write(run).map_err(|e| Unavailable {
-            reason: format!("the present power settings cannot be saved: {e}"),
-            fix: "make room in /run, or set XDG_RUNTIME_DIR to a directory of this user".into(),
+        let paths = changed(&settings, matches!(idle, Some(Latencies::Each(_))));
+        let held = Held::note(run, root, &paths).map_err(|e| Unavailable {
+            reason: format!("the present power settings cannot be noted: {e}"),
+            fix: "make room in /run; as another user than root, set XDG_RUNTIME_DIR to a directory of this user".into(),
         })?;
         // From here on the settings are restored when this is dropped.
         let mut power =
-            Power { saved, state, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
+            Power { held, writer: None, sampler: None, residencies: Vec::new(), notes, _lock: lock, settings };
         let Settings { root, domains, zones, required, measured, meters, latencies, period, .. } = &power.settings;
         for (setter, domain) in setters.iter_mut().zip(domains) {
             setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
@@ -158,22 +149,10 @@ impl Power {
         let residencies = after.iter().zip(&self.residencies).map(|(after, before)| between(before, after)).collect();
         // The limit of all CPUs is dropped with its descriptor.
         drop(files);
-        let (restored, notes) = (self.restore(), std::mem::take(&mut self.notes));
+        let (restored, notes) = (self.held.restore(), std::mem::take(&mut self.notes));
         let domains = self.settings.domains.iter().map(|domain| domain.name.clone()).collect();
         let zones = self.settings.zones.iter().take(self.settings.required).map(|zone| zone.name.clone()).collect();
         Account { written: written.unwrap_or_default(), energy, domains, residencies, zones, bad, restored, notes }
-    }
-
-    fn restore(&mut self) -> io::Result<()> {
-        if self.state.as_os_str().is_empty() {
-            return Ok(());
-        }
-        self.saved.restore()?;
-        let state = std::mem::take(&mut self.state);
-        match fs::remove_file(state) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -182,7 +161,7 @@ impl Drop for Power {
         // Nothing may be written after the restoration.
         drop(self.writer.take());
         drop(self.sampler.take());
-        let _ = self.restore();
+        let _ = self.held.restore();
     }
 }
 
@@ -210,15 +189,11 @@ fn between(before: &Option<Vec<(u32, u64)>>, after: &Option<Vec<(u32, u64)>>) ->
     Some(after.iter().map(|(khz, time)| (*khz, time.saturating_sub(earlier(*khz)))).collect())
 }
 
-fn save(settings: &Settings, each_latency: bool) -> io::Result<Saved> {
-    let mut saved = Saved::new(&settings.root);
-    for domain in &settings.domains {
-        domain.settings(&settings.root).into_iter().try_for_each(|path| saved.note(path))?;
-    }
-    if each_latency {
-        settings.latencies.iter().try_for_each(|cpu| saved.note(idle::path(*cpu)))?;
-    }
-    Ok(saved)
+/// The files that a run changes, in the order in which they are restored.
+fn changed(settings: &Settings, each_latency: bool) -> Vec<String> {
+    let domains = settings.domains.iter().flat_map(|domain| domain.settings(&settings.root));
+    let latencies = settings.latencies.iter().filter(|_| each_latency).map(|cpu| idle::path(*cpu));
+    domains.chain(latencies).collect()
 }
 
 /// Why a domain cannot be controlled, and the way out.

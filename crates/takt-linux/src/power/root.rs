@@ -50,7 +50,7 @@ impl Root {
     }
 
     /// The content of a file without white space at its end.
-    pub(super) fn read(&self, path: &str) -> io::Result<String> {
+    pub(crate) fn read(&self, path: &str) -> io::Result<String> {
         let text = fs::read_to_string(self.path(path)).map_err(|e| named(&self.path(path), &e))?;
         content(text, self.imitated).map_err(|e| named(&self.path(path), &e))
     }
@@ -108,7 +108,7 @@ impl Root {
     }
 
     /// Writes a value to a file.
-    pub(super) fn write(&self, path: &str, value: &str) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &str, value: &str) -> io::Result<()> {
         self.open(path)?.write(value)
     }
 }
