@@ -168,7 +168,11 @@ impl Bench {
                 let restart = restarts.then_some(("TAKT_RESTART", "1"));
                 let variables: Vec<_> = [("TAKT_FAULT", fault)].into_iter().chain(restart).collect();
                 let image = self.build("faults", "s", &variables)?;
-                let (status, summary) = self.ended(&image, &workload, None, &[])?;
+                let trace = self.images.join("faults.jsonl").to_string_lossy().into_owned();
+                let (status, summary) = self.ended(&image, &workload, None, &["--trace", &trace])?;
+                if restarts {
+                    behaviour::aborts_in_time(&trace)?;
+                }
                 let (count, replay) = (summary["faults"].as_u64().unwrap_or(0), &summary["differing_from_replay"]);
                 let own = |index: usize| summary["figures"]["own"][index][1].as_u64().unwrap_or(0);
                 // Jobs of the sound task, beginnings of the other two, and locks that were found poisoned.

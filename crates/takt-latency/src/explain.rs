@@ -243,11 +243,12 @@ pub fn explain(
         return None;
     }
     let mut sums: Vec<(Kind, Option<Thread>, i64)> = Vec::new();
-    let mut add = |kind: Kind, thread: Option<Thread>, ns: i64| {
-        match sums.iter_mut().find(|sum| sum.0 == kind && sum.1.map(|t| t.pid) == thread.map(|t| t.pid)) {
-            Some(sum) => sum.2 += ns,
-            None => sums.push((kind, thread, ns)),
-        }
+    let mut add = |kind: Kind, thread: Option<Thread>, ns: i64| match sums
+        .iter_mut()
+        .find(|sum| sum.0 == kind && sum.1.map(|t| t.pid) == thread.map(|t| t.pid))
+    {
+        Some(sum) => sum.2 += ns,
+        None => sums.push((kind, thread, ns)),
     };
     let mut known = 0;
     for piece in pieces(trace, way.timer_cpu, sample.planned, way.runnable) {
@@ -375,10 +376,14 @@ impl Words<'_> {
                 )
             }
             Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => {
-                format!("{length} throttled: CPU {cpu} was idle while the task was runnable at {own} (real-time throttling){stolen}")
+                format!(
+                    "{length} throttled: CPU {cpu} was idle while the task was runnable at {own} (real-time throttling){stolen}"
+                )
             }
             Kind::IdleCpu => format!("{length} until the idle CPU {cpu} ran the task{stolen}"),
-            Kind::Own if ns > READING => format!("{length} on the CPU itself: page faults, or the host had the CPU{stolen}"),
+            Kind::Own if ns > READING => {
+                format!("{length} on the CPU itself: page faults, or the host had the CPU{stolen}")
+            }
             Kind::Own => format!("{length} on the CPU itself"),
         };
         let thread = thread.filter(|thread| !thread.is_idle()).map(|thread| (thread.pid, thread.name.to_string()));
@@ -398,7 +403,8 @@ impl Words<'_> {
         };
         // One that had begun before the planned instant counts, too.
         begun(&cpus[0]).into_iter().for_each(|interrupt| *kinds.entry(interrupt).or_default() += 1);
-        let within = self.trace.events.iter().filter(|event| (from..to).contains(&event.at) && cpus.contains(&event.cpu));
+        let within =
+            self.trace.events.iter().filter(|event| (from..to).contains(&event.at) && cpus.contains(&event.cpu));
         for event in within {
             match event.what {
                 What::Enter(interrupt) => *kinds.entry(interrupt).or_default() += 1,

@@ -132,7 +132,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn scenario(rounds: Vec<Vec<i64>>) -> Scenario {
-        Scenario { name: "s".into(), meaning: String::new(), rounds, stolen: vec![3, 4], skipped: None, worst: Vec::new() }
+        Scenario {
+            name: "s".into(),
+            meaning: String::new(),
+            rounds,
+            stolen: vec![3, 4],
+            skipped: None,
+            worst: Vec::new(),
+        }
     }
 
     #[test]

@@ -163,7 +163,9 @@ mod tests {
     #[test]
     fn threads_of_interrupts_have_priorities() {
         let stat = |name: &str| {
-            format!("9 ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 88 0 0 1 0 0 0 0 0 0 0 1 0 0 0 0 17 0 50 1 0 0 0 0")
+            format!(
+                "9 ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 88 0 0 1 0 0 0 0 0 0 0 1 0 0 0 0 17 0 50 1 0 0 0 0"
+            )
         };
         assert_eq!(parse_interrupt_priority(&stat("irq/24-virtio (x)")), Some(50));
         assert_eq!(parse_interrupt_priority(&stat("kworker/0:1")), None);

@@ -2,9 +2,9 @@
 
 use crate::policies;
 use takt_analysis::online::{self, Answer};
+use takt_core::input::Input;
 use takt_core::model::Step::Run as Execute;
 use takt_core::model::{Backlog, Completion, OnAbort, Program, System, Task, TaskId};
-use takt_core::input::Input;
 use takt_core::policy::Entry;
 use takt_core::time::{Span, Time};
 use takt_core::wire;

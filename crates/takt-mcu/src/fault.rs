@@ -157,7 +157,8 @@ mod tests {
         let fault = Fault { cause: Cause::Bus, task: Some(10), pc: 0x0800_12af, lr: 0, detail: u32::MAX, at };
         let expected = "fault: bus fault in task 10, pc 0x80012af, lr 0x0, detail 4294967295, at 1234 ms";
         assert_eq!(fault.text(&mut Fault::room()), expected.as_bytes());
-        let worst = Fault { cause: Cause::Memory, task: None, pc: u32::MAX, lr: u32::MAX, detail: u32::MAX, at: Time::MAX };
+        let worst =
+            Fault { cause: Cause::Memory, task: None, pc: u32::MAX, lr: u32::MAX, detail: u32::MAX, at: Time::MAX };
         assert!(worst.text(&mut Fault::room()).ends_with(b" ms"), "the longest text has room");
     }
 }

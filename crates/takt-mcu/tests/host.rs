@@ -40,8 +40,14 @@ fn system(entry: &'static Entry, tasks: Vec<Task>) -> System {
 fn table<const N: usize>(entry: &'static Entry, system: &System, duration: Span) -> &'static Table<N> {
     let mut bytes = Vec::new();
     wire::put_system(&mut bytes, system).expect("an online system has a form");
-    let table =
-        Table { system: bytes.leak(), policy: entry, stacks: [512; N], restarts: [false; N], changes: &[], duration: Some(duration) };
+    let table = Table {
+        system: bytes.leak(),
+        policy: entry,
+        stacks: [512; N],
+        restarts: [false; N],
+        changes: &[],
+        duration: Some(duration),
+    };
     Box::leak(Box::new(table))
 }
 

@@ -34,7 +34,8 @@ impl Bench {
     /// The costs of a board without a trace: of the scheduler and of a context switch.
     pub(super) fn quiet_costs(&self) -> Result<[String; 2]> {
         let variables = [("TAKT_WORKLOAD", "five.yaml"), ("TAKT_TRACE", "figures")];
-        let (image, workload, stream) = (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
+        let (image, workload, stream) =
+            (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
         self.emulate(&image, &workload, None, &["--stream", &stream])?;
         let line = self.costs(&stream, &workload, "edf")?;
         let value = |key: &str| {
@@ -102,7 +103,8 @@ impl Bench {
         let summary = self.emulate(&image, &workload, None, &[])?;
         let switches = summary["context_switches"].as_u64().unwrap_or(0);
         for index in 0..4 {
-            let (alone, together, different) = (own(&summary, index), own(&summary, 4 + index), own(&summary, 8 + index));
+            let (alone, together, different) =
+                (own(&summary, index), own(&summary, 4 + index), own(&summary, 8 + index));
             let done = own(&summary, 12 + index);
             println!("computation {index}: {done} results {together:#x}, alone {alone:#x}");
             ensure!(alone == together && different == 0 && done >= 3, "computation {index}: {summary}");
@@ -145,6 +147,31 @@ pub(super) fn own(summary: &Value, index: u64) -> u64 {
     all.filter(|pair| pair[0] == index).find_map(|pair| pair[1].as_u64()).unwrap_or(0)
 }
 
+/// Late jobs of task `late` are aborted within 150 us of their deadlines, and the lock that each of them held is granted afterwards.
+pub(super) fn aborts_in_time(file: &str) -> Result<()> {
+    let text = fs::read_to_string(file).context(file.to_owned())?;
+    let (mut deadline, mut aborted, mut granted) = (0, 0, 0);
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line)?;
+        let at = record["at"].as_i64().unwrap_or(0);
+        let late = record["task"] == "late";
+        match record["type"].as_str() {
+            Some("release") if late => deadline = record["deadline"].as_i64().context("a deadline")?,
+            Some("finish") if late && record["outcome"] == "aborted" => {
+                aborted += 1;
+                ensure!((deadline..=deadline + 150_000).contains(&at), "aborted at {at}, deadline {deadline}");
+            }
+            Some("request") if aborted > 0 && record["task"] == "sound" && record["granted"] == true => granted += 1,
+            _ => {}
+        }
+    }
+    println!(
+        "late jobs: {aborted} aborted within 150 us of their deadlines, the lock is granted {granted} times afterwards"
+    );
+    ensure!(aborted >= 3 && granted >= 3, "{aborted} jobs aborted, {granted} locks granted afterwards");
+    Ok(())
+}
+
 /// A round of a regulator, in nanoseconds.
 struct Round {
     at: i64,
@@ -160,11 +187,7 @@ fn rounds(file: &str) -> Result<Vec<Round>> {
         let record: Value = serde_json::from_str(line)?;
         if record["type"] == "round" {
             let number = |key: &str| record[key].as_i64().with_context(|| format!("{file}: {key} of {record}"));
-            rounds.push(Round {
-                at: number("at")?,
-                set_point: number("set_point")?,
-                measured: number("measured")?,
-            });
+            rounds.push(Round { at: number("at")?, set_point: number("set_point")?, measured: number("measured")? });
         }
     }
     Ok(rounds)

@@ -44,7 +44,9 @@ fn workload(test: usize, policy: &str) -> String {
         let at = format!("at: {}s", iteration + 1);
         match test {
             1 => line(format!("{at}, task: t4, period: {}ns", period(4) * 4 / (4 + iteration))),
-            2 => (0..5).for_each(|t| line(format!("{at}, task: t{t}, period: {}ns", period(t) * 10 / (10 + iteration)))),
+            2 => {
+                (0..5).for_each(|t| line(format!("{at}, task: t{t}, period: {}ns", period(t) * 10 / (10 + iteration))))
+            }
             3 => (0..5).for_each(|t| {
                 let runtime = (40_000 >> t) + 1250 * iteration;
                 line(format!("{at}, task: t{t}, runtime: {runtime}us"));
@@ -73,7 +75,8 @@ impl Bench {
 
     /// The same in the simulator, with the costs of the board.
     fn simulated(&self, policy: &str, [scheduler, switch]: &[String; 2]) -> Result<[Option<u64>; 4]> {
-        let costs = ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
+        let costs =
+            ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
         let mut command = Command::new(&self.takt);
         command.args(["bench", "hartstone", "--json", "--policy", policy]).args(costs);
         let output = command.output()?;

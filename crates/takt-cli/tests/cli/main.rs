@@ -13,9 +13,9 @@ mod freeze;
 mod golden;
 mod import;
 mod jobs;
-mod mcu;
 #[path = "../machine/mod.rs"]
 mod machine;
+mod mcu;
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
 mod placement;

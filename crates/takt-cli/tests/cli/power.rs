@@ -93,7 +93,8 @@ fn check_reports_the_power_policy() {
     room.write("w.yaml", table);
     Machine::acpi_cpufreq(&room.path("m"));
     let check = |power: &str, machine: &str| {
-        let json = room.takt(&["check", "w.yaml", "--power", power, "--sysfs-root", machine, "--json"]).expect(0).json();
+        let json =
+            room.takt(&["check", "w.yaml", "--power", power, "--sysfs-root", machine, "--json"]).expect(0).json();
         json["power"].clone()
     };
     let fits = check("low", "m");

@@ -197,11 +197,9 @@ impl Reader {
         let edge = |enter: bool, interrupt| if enter { What::Enter(interrupt) } else { What::Leave(interrupt) };
         Some(match self {
             // TASK_RUNNING is 0; a flag above the states says that the thread was preempted.
-            Reader::Switch { prev, state, next } => What::Switch {
-                prev: thread(prev)?,
-                runnable: state.number(record)? & 0xff == 0,
-                next: thread(next)?,
-            },
+            Reader::Switch { prev, state, next } => {
+                What::Switch { prev: thread(prev)?, runnable: state.number(record)? & 0xff == 0, next: thread(next)? }
+            }
             Reader::Waking(fields) => What::Waking(thread(fields)?),
             Reader::TimerStart { pid, timer, expires } => What::TimerStart {
                 pid: u32::try_from(pid.number(record)?).ok()?,

@@ -93,9 +93,8 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn read(text: &str) -> Result<Head, Unexpected> {
         let fields: BTreeMap<String, Field> = text.lines().filter_map(|line| field(line.trim())).collect();
-        let named = |name: &str| {
-            fields.get(name).copied().ok_or_else(|| Unexpected(format!("pages have no field `{name}`")))
-        };
+        let named =
+            |name: &str| fields.get(name).copied().ok_or_else(|| Unexpected(format!("pages have no field `{name}`")));
         Ok(Head { timestamp: named("timestamp")?, commit: named("commit")?, data: named("data")?.offset })
     }
 }

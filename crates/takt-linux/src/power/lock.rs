@@ -53,12 +53,7 @@ impl DomainLock {
         DomainLock::take(&run, "", domains, holder)
     }
 
-    fn take(
-        run: &RunId,
-        machine: &str,
-        domains: &[(&str, CpuSet)],
-        workload: &str,
-    ) -> Result<DomainLock, Refusal> {
+    fn take(run: &RunId, machine: &str, domains: &[(&str, CpuSet)], workload: &str) -> Result<DomainLock, Refusal> {
         let began = Instant::now();
         loop {
             let mut names = Vec::new();
@@ -77,10 +72,7 @@ impl DomainLock {
             let Some((domain, key, error)) = failed else { return Ok(DomainLock { _names: names }) };
             if error.kind() != io::ErrorKind::AddrInUse {
                 return Err(Refusal::Unavailable(Unavailable {
-                    reason: format!(
-                        "the frequency domain {} cannot be locked against other runs: {error}",
-                        domain.0
-                    ),
+                    reason: format!("the frequency domain {} cannot be locked against other runs: {error}", domain.0),
                     fix: "allow abstract Unix sockets, or run without a power policy".into(),
                 }));
             }

@@ -114,7 +114,8 @@ pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool
     }
     for claim in claims {
         let verdict = if claim.holds { "holds" } else { "DOES NOT HOLD" };
-        let measured = claim.measured.as_ref().map_or(String::new(), |interval| format!("; {}", with_interval(interval)));
+        let measured =
+            claim.measured.as_ref().map_or(String::new(), |interval| format!("; {}", with_interval(interval)));
         writeln!(out, "order: {verdict}: {}{measured}", claim.text)?;
     }
     for note in &results.notes {

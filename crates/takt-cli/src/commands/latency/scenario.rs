@@ -77,7 +77,13 @@ pub(super) const ALL: [Scenario; 19] = [
     scenario("isolated-fifo", true, Kind::Fifo, Place::Isolated, "load, SCHED_FIFO, isolated CPU"),
     scenario("isolated-two", true, Kind::Other, Place::IsolatedTwo, "load, ordinary class, two isolated CPUs"),
     scenario("isolated-two-fifo", true, Kind::Fifo, Place::IsolatedTwo, "load, SCHED_FIFO, two isolated CPUs"),
-    scenario("cyclictest", false, Kind::Fifo, Place::Peer, "no load, SCHED_FIFO, measured by cyclictest; not by default"),
+    scenario(
+        "cyclictest",
+        false,
+        Kind::Fifo,
+        Place::Peer,
+        "no load, SCHED_FIFO, measured by cyclictest; not by default",
+    ),
 ];
 
 impl Scenario {

@@ -225,18 +225,13 @@ impl Experiment<'_> {
     }
 
     /// The numbers of a measuring process.
-    fn process(
-        &self,
-        scenario: Scenario,
-        count: usize,
-        enter: Option<&Path>,
-        gaps: bool,
-    ) -> Result<Measured, Trouble> {
+    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, gaps: bool) -> Result<Measured, Trouble> {
         use clap::ValueEnum;
         let args = self.args;
         let word =
             |value: Option<clap::builder::PossibleValue>| value.map_or(String::new(), |v| v.get_name().to_owned());
-        let numbers = [self.cpu.to_string(), args.period.ns().to_string(), count.to_string(), args.priority.to_string()];
+        let numbers =
+            [self.cpu.to_string(), args.period.ns().to_string(), count.to_string(), args.priority.to_string()];
         let mut arguments = ["__latency", "measure", scenario.name].map(str::to_owned).to_vec();
         arguments.extend(numbers);
         arguments.push(word(args.method.to_possible_value()));
@@ -249,7 +244,11 @@ impl Experiment<'_> {
             }
             let plan = Plan { cpu: self.cpu, period: args.period, count, load: &self.load };
             let measured = plan.measure(&arguments)?;
-            return if self.interrupted.load(Ordering::Relaxed) { Err(interrupted()) } else { measured.map_err(Trouble::Skipped) };
+            return if self.interrupted.load(Ordering::Relaxed) {
+                Err(interrupted())
+            } else {
+                measured.map_err(Trouble::Skipped)
+            };
         }
         let mut command = Command::new("/proc/self/exe");
         command.args(arguments);

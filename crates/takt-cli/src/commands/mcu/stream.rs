@@ -173,7 +173,8 @@ impl Decoded {
             json!({"kind": name, "count": count, "mean_ns": self.time(mean).ns(),
                    "most_ns": self.time(self.figure(FigureKind::StepMost, index)).ns()})
         });
-        let events = self.steps.iter().flat_map(|step| &step.inputs).filter(|input| matches!(input, Input::Release { .. }));
+        let events =
+            self.steps.iter().flat_map(|step| &step.inputs).filter(|input| matches!(input, Input::Release { .. }));
         let own = self.figures.iter().filter(|((kind, _), _)| *kind == FigureKind::Own);
         json!({"arena": whole(FigureKind::Arena), "late_allocations": whole(FigureKind::LateAllocations),
                "handler_stack": whole(FigureKind::HandlerStack), "entries": whole(FigureKind::Entries),
