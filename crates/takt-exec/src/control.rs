@@ -105,6 +105,8 @@ pub struct Target {
     pub new: Vec<NewTask>,
     /// The names of tasks that cannot be added, each with the reason.
     pub excluded: Vec<(String, String)>,
+    /// By window: the frequencies in kHz that slices ask for, by frequency domain; empty unless the power policy goes by them.
+    pub frequencies: Vec<Vec<(u16, u32)>>,
 }
 
 /// The result of a command.
@@ -1270,9 +1272,17 @@ impl Control {
         let differs = |(old, new): (&Task, &(Option<Span>, Span))| {
             old.arrival == Arrival::Activated && (old.budget, old.jitter) != *new
         };
-        let changed =
-            old.windows != windows || old.be_start != new.be_start || old.tasks.iter().zip(&budgets).any(differs);
-        changed.then_some(WindowTable { windows, be_start: new.be_start, budgets })
+        let frequencies = self.mirror.engine.power().map_or(&[][..], |host| host.slice_frequencies());
+        let changed = target.frequencies != frequencies
+            || old.windows != windows
+            || old.be_start != new.be_start
+            || old.tasks.iter().zip(&budgets).any(differs);
+        changed.then_some(WindowTable {
+            windows,
+            be_start: new.be_start,
+            budgets,
+            frequencies: target.frequencies.clone(),
+        })
     }
 
     fn install_table(&mut self, table: WindowTable) -> Result<Install, Refusal> {

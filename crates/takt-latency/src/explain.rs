@@ -4,7 +4,7 @@
 //! switch, the task is runnable, and other threads have the CPU. From the switch on, interrupts can still take time. Each part is cut at the events of
 //! its CPU, and each piece counts for the thread or the interrupt that had the CPU.
 
-use crate::kernel::{Event, Interrupt, KernelTrace, Thread, What};
+use crate::kernel::{Action, Event, Interrupt, KernelTrace, Thread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,6 +50,8 @@ pub enum Kind {
     Quota,
     /// The CPU was idle while the task was runnable.
     IdleCpu,
+    /// The timer has expired, and the task could not be woken: it was frozen or stopped.
+    Stopped,
     /// The task was on the CPU.
     Own,
 }
@@ -84,10 +86,12 @@ const SHARE: i64 = 10;
 const SAID: usize = 3;
 /// On a CPU, a task needs less than that from its switch to its reading of the clock. More is a sign of page faults or of the host.
 const READING: i64 = 30_000;
+/// From the expiry of its timer, a task is runnable within this time, unless it is frozen or stopped.
+const WAKING: i64 = 100_000;
 /// A runnable task that waits for an idle CPU less than that waits for the end of an idle state.
 const IDLE_END: i64 = 200_000;
 
-/// What had the CPU in a piece of time.
+/// The holder of a CPU in a piece of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Holder {
     Interrupt(Interrupt),
@@ -104,21 +108,21 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn take(&mut self, what: What) {
-        match what {
-            What::Switch { prev, runnable, next } => {
+    fn take(&mut self, action: Action) {
+        match action {
+            Action::Switch { prev, runnable, next } => {
                 self.thread = Some(next);
                 self.over_urgent = runnable && prev.is_urgent() && prev.prio < next.prio;
                 // A switch happens in no interrupt. One whose end was lost does not last.
                 self.interrupts.clear();
             }
-            What::Enter(interrupt) => self.interrupts.push(interrupt),
-            What::Leave(interrupt) => {
+            Action::Enter(interrupt) => self.interrupts.push(interrupt),
+            Action::Leave(interrupt) => {
                 if let Some(place) = self.interrupts.iter().rposition(|open| *open == interrupt) {
                     self.interrupts.truncate(place);
                 }
             }
-            What::Waking(_) | What::TimerStart { .. } | What::TimerExpire { .. } => {}
+            Action::Waking(_) | Action::TimerStart { .. } | Action::TimerExpire { .. } => {}
         }
     }
     fn holder(&self) -> Option<Holder> {
@@ -144,14 +148,14 @@ fn pieces(trace: &KernelTrace, cpu: usize, from: i64, to: i64) -> Vec<Piece> {
             break;
         }
         // Before its first switch, the trace does not say what runs: the events themselves do, where they name the thread that leaves.
-        if let (What::Switch { prev, .. }, None) = (event.what, state.thread) {
+        if let (Action::Switch { prev, .. }, None) = (event.action, state.thread) {
             state.thread = Some(prev);
         }
         if event.at > since {
             pieces.extend(state.holder().map(|holder| Piece { from: since, to: event.at, holder }));
             since = event.at;
         }
-        state.take(event.what);
+        state.take(event.action);
     }
     if to > since {
         pieces.extend(state.holder().map(|holder| Piece { from: since, to, holder }));
@@ -185,15 +189,15 @@ fn way(trace: &KernelTrace, sample: Sample) -> Option<Way> {
     let (mut waking, mut switched): (Option<Event>, Option<usize>) = (None, None);
     for event in trace.events.iter().take_while(|event| event.at < read) {
         let before = event.at < planned;
-        match event.what {
-            What::Switch { prev, runnable, .. } if prev.pid == sample.pid => {
+        match event.action {
+            Action::Switch { prev, runnable, .. } if prev.pid == sample.pid => {
                 if before {
                     state = if runnable { State::Runnable } else { State::Sleeping };
                 }
                 task = Some(prev);
                 last_cpu = Some(event.cpu);
             }
-            What::Switch { next, .. } if next.pid == sample.pid => {
+            Action::Switch { next, .. } if next.pid == sample.pid => {
                 if before {
                     state = State::On(event.cpu);
                 } else {
@@ -202,7 +206,7 @@ fn way(trace: &KernelTrace, sample: Sample) -> Option<Way> {
                 task = Some(next);
                 last_cpu = Some(event.cpu);
             }
-            What::Waking(thread) if thread.pid == sample.pid => {
+            Action::Waking(thread) if thread.pid == sample.pid => {
                 if before {
                     state = State::Runnable;
                 } else if waking.is_none() {
@@ -227,6 +231,32 @@ fn way(trace: &KernelTrace, sample: Sample) -> Option<Way> {
     })
 }
 
+/// The instant at which the task's timer expired: that which was armed for the planned instant.
+fn expiry(trace: &KernelTrace, sample: Sample) -> Option<i64> {
+    let mut armed = None;
+    for event in trace.events.iter().take_while(|event| event.at < sample.planned + sample.late) {
+        match event.action {
+            Action::TimerStart { timer, expires, .. } if expires == sample.planned => armed = Some(timer),
+            Action::TimerExpire { timer } if armed == Some(timer) => return Some(event.at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The number of the task in the trace. In a PID namespace, the task knows another one; then the thread that armed the timer is the task.
+fn number(trace: &KernelTrace, sample: Sample) -> u32 {
+    let mut by_timer = None;
+    for event in &trace.events {
+        match event.action {
+            Action::Switch { prev, next, .. } if prev.pid == sample.pid || next.pid == sample.pid => return sample.pid,
+            Action::TimerStart { pid, expires, .. } if expires == sample.planned && pid != 0 => by_timer = Some(pid),
+            _ => {}
+        }
+    }
+    by_timer.unwrap_or(sample.pid)
+}
+
 /// Explains a sample. `class` names the scheduling policy of a thread that still lives, such as `SCHED_RR`. `None` if the trace does not cover the sample.
 /// O(events).
 #[must_use]
@@ -237,6 +267,7 @@ pub fn explain(
     class: &dyn Fn(u32) -> Option<&'static str>,
 ) -> Option<Explanation> {
     let read = sample.planned + sample.late;
+    let sample = Sample { pid: number(trace, sample), ..sample };
     let way = way(trace, sample)?;
     let covered = |cpu: &usize| trace.from.get(cpu).is_some_and(|from| *from <= sample.planned);
     if !covered(&way.cpu) || !covered(&way.timer_cpu) {
@@ -250,11 +281,21 @@ pub fn explain(
         Some(sum) => sum.2 += ns,
         None => sums.push((kind, thread, ns)),
     };
-    let mut known = 0;
-    for piece in pieces(trace, way.timer_cpu, sample.planned, way.runnable) {
+    let (mut known, mut interrupts): (i64, BTreeMap<Interrupt, i64>) = (0, BTreeMap::new());
+    // A timer that has long expired was not late: the task was not to be woken.
+    let expired = expiry(trace, sample).filter(|at| way.runnable - at > WAKING);
+    let until = expired.unwrap_or(way.runnable);
+    if until < way.runnable {
+        known += way.runnable - until;
+        add(Kind::Stopped, None, way.runnable - until);
+    }
+    for piece in pieces(trace, way.timer_cpu, sample.planned, until) {
         known += piece.to - piece.from;
         match piece.holder {
-            Holder::Interrupt(_) => add(Kind::Interrupts, None, piece.to - piece.from),
+            Holder::Interrupt(kind) => {
+                *interrupts.entry(kind).or_default() += piece.to - piece.from;
+                add(Kind::Interrupts, None, piece.to - piece.from);
+            }
             Holder::Thread(thread, _) => add(Kind::TimerLate, Some(thread), piece.to - piece.from),
         }
     }
@@ -263,14 +304,17 @@ pub fn explain(
         let ns = piece.to - piece.from;
         known += ns;
         match piece.holder {
-            Holder::Interrupt(_) => add(Kind::Interrupts, None, ns),
+            Holder::Interrupt(kind) => {
+                *interrupts.entry(kind).or_default() += ns;
+                add(Kind::Interrupts, None, ns);
+            }
             Holder::Thread(thread, _) if thread.pid == sample.pid => add(Kind::Own, None, ns),
             Holder::Thread(thread, _) if thread.is_idle() => idle += ns,
             Holder::Thread(thread, over_urgent) => {
                 let since_runnable = trace.events.iter().any(|event| {
                     event.cpu == way.cpu
                         && (way.runnable..=piece.from).contains(&event.at)
-                        && matches!(event.what, What::Switch { next, .. } if next.pid == thread.pid)
+                        && matches!(event.action, Action::Switch { next, .. } if next.pid == thread.pid)
                 });
                 add(instead(way.task, thread, over_urgent || since_runnable, about), Some(thread), ns);
             }
@@ -285,12 +329,20 @@ pub fn explain(
         add(Kind::TimerLate, None, sample.late - known);
     }
     sums.sort_by_key(|sum| (std::cmp::Reverse(sum.2), sum.0, sum.1.map_or(0, |thread| thread.pid)));
-    let words = Words { trace, sample, about, way: &way, class };
+    let words = Words { trace, sample, about, way: &way, class, interrupts };
     let parts: Vec<Part> = sums.into_iter().map(|(kind, thread, ns)| words.part(kind, thread, ns)).collect();
     let chosen = parts.iter().enumerate().filter(|(i, part)| *i == 0 || part.ns * 100 >= sample.late * SHARE);
-    let mut said: Vec<&str> = chosen.map(|(_, part)| part.text.as_str()).take(SAID).collect();
+    let chosen: Vec<&Part> = chosen.map(|(_, part)| part).take(SAID).collect();
+    let mut said: Vec<String> = Vec::new();
     if way.behind {
-        said.insert(0, "the task was still late from the instant before");
+        said.push("still late from the instant before".into());
+    }
+    for (index, part) in chosen.iter().enumerate() {
+        // Threads for which the task waited in the same way share a clause.
+        if chosen[..index].iter().all(|before| before.kind != part.kind) {
+            let alike: Vec<&str> = chosen.iter().filter(|p| p.kind == part.kind).map(|p| p.text.as_str()).collect();
+            said.push(format!("{}{}", alike.join(", "), words.clause(part.kind, part.ns)));
+        }
     }
     let text = format!("{} late: {}", time(sample.late), said.join("; "));
     Some(Explanation { late: sample.late, parts, text })
@@ -323,6 +375,8 @@ struct Words<'a> {
     about: &'a Circumstances,
     way: &'a Way,
     class: &'a dyn Fn(u32) -> Option<&'static str>,
+    /// The time of each kind of interrupt.
+    interrupts: BTreeMap<Interrupt, i64>,
 }
 
 impl Words<'_> {
@@ -341,18 +395,11 @@ impl Words<'_> {
         }
     }
 
+    /// A part, with the words before its clause.
     fn part(&self, kind: Kind, thread: Option<Thread>, ns: i64) -> Part {
-        let name = thread.map(|thread| match thread.is_idle() {
-            true => "the idle CPU".to_owned(),
-            false => format!("`{}` ({}) at {}", thread.name, thread.pid, self.class(thread)),
-        });
-        let (name, cpu, length) = (name.unwrap_or_default(), self.way.cpu, time(ns));
-        let own = self.class(self.way.task);
-        let stolen = match self.about.stolen {
-            0 => String::new(),
-            stolen => format!("; the host took {} in this round", time(stolen)),
-        };
-        let waited = format!("{length} {name} on CPU {cpu} while the task waited at {own}");
+        let thread = thread.filter(|thread| !thread.is_idle() || kind == Kind::TimerLate);
+        let name = thread.map(|thread| format!("`{}` ({}) at {}", thread.name, thread.pid, self.class(thread)));
+        let (name, length, timer_cpu) = (name.unwrap_or_default(), time(ns), self.way.timer_cpu);
         let text = match kind {
             Kind::TimerLate => {
                 let during = match thread {
@@ -360,62 +407,66 @@ impl Words<'_> {
                     Some(thread) if thread.is_idle() => " of an idle CPU, which had to wake up".into(),
                     Some(_) => format!(" while {name} ran with interrupts off, or the host had the CPU"),
                 };
-                format!("{length} until the timer interrupt came on CPU {}{during}{stolen}", self.way.timer_cpu)
+                format!("{length} until the timer interrupt came on CPU {timer_cpu}{during}")
             }
-            Kind::Interrupts => format!("{length} in interrupts: {}", self.interrupts()),
-            Kind::Preempted => waited,
-            Kind::SamePriority => format!("{waited}, the same priority"),
-            Kind::FairServer => format!("{waited}, behind the fair server or real-time throttling"),
-            Kind::NotPreemptible => format!("{waited}, in a part of the kernel that is not preempted"),
-            Kind::Turn => format!("{waited}, for its turn"),
-            Kind::Quota => {
-                let times = self.about.throttled;
-                let during = if name.is_empty() { "the CPU was idle".into() } else { format!("{name} ran") };
-                format!(
-                    "{length} throttled: the quota of its group was exhausted ({times} times in this round), and {during} on CPU {cpu}"
-                )
+            Kind::Interrupts => format!("{length} in interrupts on CPU {timer_cpu}: {}", self.interrupts()),
+            Kind::Preempted | Kind::SamePriority | Kind::FairServer | Kind::NotPreemptible | Kind::Turn => {
+                format!("{length} {name}")
             }
-            Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => {
-                format!(
-                    "{length} throttled: CPU {cpu} was idle while the task was runnable at {own} (real-time throttling){stolen}"
-                )
-            }
-            Kind::IdleCpu => format!("{length} until the idle CPU {cpu} ran the task{stolen}"),
-            Kind::Own if ns > READING => {
-                format!("{length} on the CPU itself: page faults, or the host had the CPU{stolen}")
-            }
+            Kind::Quota if name.is_empty() => format!("{length} the idle CPU"),
+            Kind::Quota => format!("{length} {name}"),
+            Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => format!("{length} the idle CPU"),
+            Kind::IdleCpu => format!("{length} until the idle CPU {} ran the task", self.way.cpu),
             Kind::Own => format!("{length} on the CPU itself"),
+            Kind::Stopped => format!("{length} frozen or stopped after its timer had expired"),
         };
         let thread = thread.filter(|thread| !thread.is_idle()).map(|thread| (thread.pid, thread.name.to_string()));
         Part { kind, ns, thread, text }
     }
 
-    /// The interrupts in the interval by kinds, and the handlers of timers.
-    fn interrupts(&self) -> String {
-        let (from, to) = (self.sample.planned, self.sample.planned + self.sample.late);
-        let (mut kinds, mut timers): (BTreeMap<Interrupt, u64>, u64) = (BTreeMap::new(), 0);
-        let cpus = [self.way.timer_cpu, self.way.cpu];
-        let begun = |cpu: &usize| {
-            let mut state = Cpu::default();
-            let before = self.trace.events.iter().filter(|event| event.cpu == *cpu).take_while(|event| event.at < from);
-            before.for_each(|event| state.take(event.what));
-            state.interrupts.last().copied()
+    /// The end of a sentence about parts of a kind.
+    fn clause(&self, kind: Kind, ns: i64) -> String {
+        let waited = format!(" on CPU {} while the task waited at {}", self.way.cpu, self.class(self.way.task));
+        let stolen = match self.about.stolen {
+            0 => String::new(),
+            stolen => format!(" (the host took {} in this round)", time(stolen)),
         };
-        // One that had begun before the planned instant counts, too.
-        begun(&cpus[0]).into_iter().for_each(|interrupt| *kinds.entry(interrupt).or_default() += 1);
-        let within =
-            self.trace.events.iter().filter(|event| (from..to).contains(&event.at) && cpus.contains(&event.cpu));
-        for event in within {
-            match event.what {
-                What::Enter(interrupt) => *kinds.entry(interrupt).or_default() += 1,
-                What::TimerExpire { .. } => timers += 1,
-                _ => {}
+        match kind {
+            Kind::TimerLate => stolen,
+            Kind::Interrupts | Kind::Stopped => String::new(),
+            Kind::Preempted => waited,
+            Kind::SamePriority => format!("{waited}, with the same priority"),
+            Kind::FairServer => format!("{waited}, behind the fair server or real-time throttling"),
+            Kind::NotPreemptible => format!("{waited}: the kernel did not preempt it"),
+            Kind::Turn => format!("{waited} for its turn"),
+            Kind::Quota => {
+                let times = self.about.throttled;
+                format!("{waited}: the quota of its group was exhausted ({times} times in this round)")
             }
+            Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => format!("{waited}: real-time throttling"),
+            Kind::IdleCpu => stolen,
+            Kind::Own if ns > READING => format!(": page faults, or the host had the CPU{stolen}"),
+            Kind::Own => String::new(),
         }
-        let kinds = kinds.into_iter().map(|(kind, count)| format!("{count} x {}", kind.name(&self.trace.devices)));
-        let mut all: Vec<String> = kinds.collect();
-        if timers > 0 {
-            all.push(format!("handlers of {timers} timers"));
+    }
+
+    /// The interrupts in the interval by kinds, the longest first, and the number of timers.
+    fn interrupts(&self) -> String {
+        let mut kinds: Vec<(Interrupt, i64)> = self.interrupts.iter().map(|(kind, ns)| (*kind, *ns)).collect();
+        kinds.sort_by_key(|(kind, ns)| (std::cmp::Reverse(*ns), *kind));
+        let (from, to) = (self.sample.planned, self.sample.planned + self.sample.late);
+        let cpus = [self.way.timer_cpu, self.way.cpu];
+        let timers = self.trace.events.iter().filter(|event| {
+            (from..to).contains(&event.at)
+                && cpus.contains(&event.cpu)
+                && matches!(event.action, Action::TimerExpire { .. })
+        });
+        let mut all: Vec<String> =
+            kinds.iter().map(|(kind, ns)| format!("{} {}", kind.name(&self.trace.devices), time(*ns))).collect();
+        // The timer of the task is one of them.
+        let timers = timers.count();
+        if timers > 1 {
+            all.push(format!("{timers} timers expired"));
         }
         all.join(", ")
     }
@@ -423,4 +474,155 @@ impl Words<'_> {
 
 fn is_real_time(policy: &str) -> bool {
     ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"].contains(&policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: i64 = 1000;
+
+    /// A trace of CPU 1 in microseconds, in which the thread `other` runs from the beginning.
+    struct Script(KernelTrace);
+
+    fn thread(pid: u32, prio: i32, name: &str) -> Thread {
+        Thread { pid, prio, name: name.into() }
+    }
+    fn task(prio: i32) -> Thread {
+        thread(50, prio, "task")
+    }
+    const IDLE: u32 = 0;
+
+    impl Script {
+        fn new() -> Script {
+            Script(KernelTrace::default())
+        }
+        fn event(mut self, us: i64, action: Action) -> Script {
+            self.0.from.entry(1).or_insert(us * US);
+            self.0.events.push(Event { at: us * US, cpu: 1, action });
+            self
+        }
+        fn switch(self, us: i64, prev: Thread, runnable: bool, next: Thread) -> Script {
+            self.event(us, Action::Switch { prev, runnable, next })
+        }
+        /// The timer interrupt from then on for 5 us, and the task is woken in its middle.
+        fn wakes(self, us: i64, task: Thread) -> Script {
+            let vector = Interrupt::Vector("local_timer");
+            self.event(us, Action::Enter(vector))
+                .event(us + 2, Action::Waking(task))
+                .event(us + 5, Action::Leave(vector))
+        }
+        /// Explains the sample of 1000 us that was read then.
+        fn explain(&self, read: i64, throttled: u64) -> Explanation {
+            let sample = Sample { planned: 1000 * US, late: (read - 1000) * US, pid: 50 };
+            let policy = |pid: u32| (pid == 9).then_some("SCHED_RR");
+            let why =
+                explain(&self.0, sample, &Circumstances { throttled, stolen: 0 }, &policy).expect("it is covered");
+            assert_eq!(why.parts.iter().map(|part| part.ns).sum::<i64>(), why.late, "{why:?}");
+            why
+        }
+    }
+
+    fn first(why: &Explanation) -> (Kind, i64, Option<u32>) {
+        let part = &why.parts[0];
+        (part.kind, part.ns / US, part.thread.as_ref().map(|thread| thread.0))
+    }
+
+    /// The task sleeps, and `other` runs; both before the sample.
+    fn sleeping(task: Thread, other: Thread) -> Script {
+        Script::new().switch(500, task, false, other)
+    }
+
+    #[test]
+    fn a_more_urgent_thread_preempts() {
+        let (task, hog) = (task(49), thread(9, 29, "hog"));
+        let why = sleeping(task, hog).wakes(1001, task).switch(1400, hog, false, task).explain(1403, 0);
+        assert_eq!(first(&why), (Kind::Preempted, 394, Some(9)));
+        assert!(
+            why.text.starts_with(
+                "403 us late: 394 us `hog` (9) at SCHED_RR 70 on CPU 1 while the task waited at real-time 50"
+            ),
+            "{}",
+            why.text
+        );
+    }
+
+    #[test]
+    fn an_ordinary_thread_in_the_kernel_is_no_fair_server() {
+        let (task, worker, hog) = (task(49), thread(7, 120, "kworker/1:2"), thread(9, 29, "hog"));
+        let why = sleeping(task, worker).wakes(1001, task).switch(1380, worker, true, task).explain(1400, 0);
+        assert_eq!(first(&why), (Kind::NotPreemptible, 374, Some(7)));
+        // It was chosen although the hog was runnable.
+        let why = sleeping(task, hog).switch(900, hog, true, worker).wakes(1001, task);
+        let why = why.switch(1380, worker, true, hog).switch(1390, hog, false, task).explain(1400, 0);
+        assert_eq!(first(&why), (Kind::FairServer, 374, Some(7)));
+        assert!(why.text.contains("`kworker/1:2` (7) at SCHED_OTHER on CPU 1 while the task waited at real-time 50, behind the fair server"), "{}", why.text);
+        // It was chosen while the task was runnable.
+        let why =
+            sleeping(task, hog).wakes(1001, task).switch(1010, hog, false, worker).switch(1380, worker, true, task);
+        assert_eq!(first(&why.explain(1400, 0)), (Kind::FairServer, 370, Some(7)));
+    }
+
+    #[test]
+    fn ordinary_threads_take_turns_unless_a_quota_is_exhausted() {
+        let (task, other) = (task(120), thread(7, 125, "make"));
+        let script = sleeping(task, other).wakes(1001, task).switch(4000, other, true, task);
+        let why = script.explain(4010, 0);
+        assert_eq!(first(&why), (Kind::Turn, 2994, Some(7)));
+        assert!(why.text.contains("2994 us `make` (7) at SCHED_OTHER with nice 5 on CPU 1 while the task waited at SCHED_OTHER for its turn"), "{}", why.text);
+        let why = script.explain(4010, 3);
+        assert_eq!(first(&why), (Kind::Quota, 2994, Some(7)));
+        assert!(why.text.contains("the quota of its group was exhausted (3 times in this round)"), "{}", why.text);
+    }
+
+    #[test]
+    fn an_idle_cpu_beside_a_runnable_task_is_throttling() {
+        let idle = thread(IDLE, 120, "swapper/1");
+        let other = task(120);
+        let why = sleeping(other, idle).wakes(1001, other).switch(4000, idle, true, other).explain(4010, 1);
+        assert_eq!(first(&why), (Kind::Quota, 2994, None));
+        let task = task(49);
+        let why = sleeping(task, idle).wakes(1001, task).switch(4000, idle, true, task).explain(4010, 0);
+        assert!(first(&why).0 == Kind::IdleCpu && why.text.contains("real-time throttling"), "{}", why.text);
+    }
+
+    #[test]
+    fn a_late_timer_and_interrupts_are_told_apart() {
+        let (task, other) = (task(49), thread(7, 120, "dd"));
+        // No event for 300 us: interrupts were off, or the host had the CPU.
+        let why = sleeping(task, other).wakes(1300, task).switch(1306, other, true, task).explain(1310, 0);
+        assert_eq!(first(&why), (Kind::TimerLate, 300, Some(7)));
+        // The interrupt came in time, and other timers were handled first.
+        let vector = Interrupt::Vector("local_timer");
+        let mut storm = sleeping(task, other).event(990, Action::Enter(vector));
+        for us in 990..1290 {
+            storm = storm.event(us, Action::TimerExpire { timer: us });
+        }
+        let storm = storm.event(1290, Action::Waking(task)).event(1292, Action::Leave(vector));
+        let why = storm.switch(1295, other, true, task).explain(1300, 0);
+        assert_eq!(first(&why), (Kind::Interrupts, 292, None));
+        assert!(why.text.contains("timer interrupt 292 us, 290 timers expired"), "{}", why.text);
+    }
+
+    #[test]
+    fn a_frozen_task_is_no_late_timer() {
+        let (task, other) = (task(120), thread(7, 120, "load"));
+        let armed = Action::TimerStart { pid: 50, timer: 4, expires: 1000 * US };
+        let frozen = Script::new().event(400, armed).switch(500, task, false, other);
+        let frozen = frozen.event(1002, Action::TimerExpire { timer: 4 });
+        let why = frozen.event(3000, Action::Waking(task)).switch(3010, other, true, task).explain(3020, 0);
+        assert_eq!(first(&why), (Kind::Stopped, 1998, None));
+    }
+
+    #[test]
+    fn a_task_behind_and_a_trace_that_begins_late_are_known() {
+        let (task, hog) = (task(49), thread(9, 29, "hog"));
+        let behind = sleeping(task, hog).wakes(600, task).switch(1400, hog, false, task);
+        let why = behind.explain(1403, 0);
+        assert_eq!(first(&why), (Kind::Preempted, 400, Some(9)));
+        assert!(why.text.contains("still late from the instant before"), "{}", why.text);
+        let late = Script::new().switch(1100, hog, true, task);
+        let sample = Sample { planned: 1000 * US, late: 300 * US, pid: 50 };
+        assert_eq!(explain(&late.0, sample, &Circumstances::default(), &|_| None), None);
+    }
 }

@@ -17,7 +17,7 @@ pub use chart::{density, tails};
 pub use compare::{Difference, compare};
 pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};
 pub use figures::{Figures, Interval, QUANTILES, Quantile};
-pub use kernel::{EVENTS, Event, Interrupt, KernelTrace, Name, Thread, Unexpected, What};
+pub use kernel::{Action, EVENTS, Event, Interrupt, KernelTrace, Name, Thread, Unexpected};
 pub use order::{Claim, ORDERED, difference, order};
 pub use report::html;
 pub use results::{Results, Scenario, Unreadable, Worst};

@@ -38,7 +38,7 @@ pub fn interrupt_priority() -> Option<u8> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         parse_interrupt_priority(&stat)
     };
-    control::processes().into_iter().filter_map(priority).max()
+    control::processes().filter_map(priority).max()
 }
 
 /// The real-time priority, the 40th field of proc_pid_stat(5), of a thread with such a name.

@@ -190,7 +190,8 @@ fn text(dir: &OwnedFd, path: &str) -> io::Result<String> {
 }
 
 /// The runs that have instances, as far as this user may see them.
-pub(crate) fn instances() -> Vec<RunId> {
+#[must_use]
+pub fn instances() -> Vec<RunId> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = root().and_then(|root| Ok(Dir::new(openat(&root, "instances", flags, Mode::empty())?)?));
     let entries = folder.into_iter().flatten().flatten();

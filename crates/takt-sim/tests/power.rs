@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::TaskId;
+use takt_core::model::{TaskId, WindowTable};
 use takt_core::power::{Counts, Platform};
 use takt_core::record::{Record, RecordKind};
 use takt_core::time::{Span, Time};
@@ -26,6 +26,12 @@ fn workload(text: &str, power: &str) -> Workload {
     workload.settle_platform();
     workload.settle_simulation(None);
     workload
+}
+
+/// The workload without a power policy.
+#[track_caller]
+fn workload_of(text: &str) -> Workload {
+    workload(text, "none")
 }
 
 struct Simulated {
@@ -424,6 +430,55 @@ fn a_recorded_run_replays_its_power_requests() {
             .any(|record| matches!(record.kind, RecordKind::Frequency { .. } | RecordKind::StartSkipped { .. }));
         assert!(requests || power == "none", "{power} requests nothing");
     }
+}
+
+/// A window table that takes over brings the frequencies of its slices, and the one before takes its own back.
+#[test]
+fn another_window_table_has_its_own_frequencies() {
+    let table = |frequency: &str| {
+        format!(
+            "cpus: 0-5\nplatform: platforms/imx8qm.yaml\nwindows:\n  - {{length: 20, slices: [{{cpu: 0, {frequency}sc_processes: \
+             [{{cmd: x, budget: 5}}]}}]}}\n  - {{length: 10, slices: [{{cpu: 4, frequency: 1056, sc_processes: [{{cmd: x, budget: 5}}]}}]}}\n"
+        )
+    };
+    let (first, second) =
+        (workload(&table("frequency: 600, "), "per_slice"), workload(&table("frequency: 1104, "), "per_slice"));
+    let none = workload(&table(""), "per_slice");
+    let (platform, _) = first.scenario.machine.clone().expect("a platform");
+    let spec = first.power.clone().expect("a power policy");
+    let mut engine = engine(&first, &platform);
+    let mut numbers = Vec::new();
+    for other in [&second, &none, &first] {
+        numbers.push(engine.add_table(WindowTable {
+            windows: other.system.windows.clone(),
+            be_start: other.system.be_start,
+            budgets: other.system.tasks.iter().map(|task| (task.budget, task.jitter)).collect(),
+            frequencies: other.slice_frequencies(&spec, &platform).expect("they are available"),
+        }));
+    }
+    assert_eq!(numbers, [Ok(0), Ok(1), Ok(2)], "they differ by their frequencies alone");
+    let mut records: Vec<Record> = Vec::new();
+    let at = |ms: i64| Time::ZERO + Span::from_ms(ms);
+    for (now, to) in [(35, 0), (65, 1), (95, 2)] {
+        while let Some(due) = engine.next_due().filter(|due| *due < at(now)) {
+            let _ = engine.step(due, &[], &mut records);
+        }
+        let _ = engine.step(at(now), &[Input::Table { to }], &mut records);
+    }
+    while let Some(due) = engine.next_due().filter(|due| *due < at(150)) {
+        let _ = engine.step(due, &[], &mut records);
+    }
+    let frequency = |record: &Record| match record.kind {
+        RecordKind::Frequency { domain, khz } => Some((record.at, domain, khz)),
+        _ => None,
+    };
+    let frequencies: Vec<_> = records.iter().filter_map(frequency).collect();
+    // The table without a frequency leaves that domain as it is.
+    let expected = [(at(0), 0, 600_000), (at(20), 1, 1_056_000), (at(60), 0, 1_104_000), (at(120), 0, 600_000)];
+    assert_eq!(frequencies, expected);
+    // A frequency that the machine lacks.
+    let lacking = workload_of(&table("frequency: 700, "));
+    assert!(lacking.slice_frequencies(&spec, &platform).is_err());
 }
 
 /// `slowest`: the safety-critical work is done in its windows, at a lower frequency and with less energy.

@@ -35,7 +35,7 @@ fn budgets(budgets: [i64; 2]) -> Vec<(Option<Span>, Span)> {
 }
 
 fn table(windows: Vec<Window>, of: [i64; 2]) -> WindowTable {
-    WindowTable { windows, be_start: BestEffortStart::AllDone, budgets: budgets(of) }
+    WindowTable { windows, be_start: BestEffortStart::AllDone, budgets: budgets(of), frequencies: Vec::new() }
 }
 
 /// Two partitions of one process each, in windows of 10 and 20 ms, with budgets of 4 and 6 ms.

@@ -12,7 +12,9 @@ use crate::value::{choices, duration_text, nearest, parse_decimal, parse_signed}
 use crate::{PolicyFault, Workload};
 use std::fmt::Write;
 use std::ops::Range;
-use takt_core::power::{Demander, Demands, Fault, Host, Kind, Parameter, Platform, Point, PowerSpec, Profile, Value};
+use takt_core::power::{
+    Build, Demander, Demands, Fault, Host, Kind, Parameter, Platform, Point, PowerSpec, Profile, Value,
+};
 use takt_core::time::Span;
 
 /// A number below this names a frequency by its index; no CPU has so few megahertz.
@@ -316,6 +318,22 @@ impl Workload {
         let Some(spec) = self.power.as_ref().filter(|spec| !spec.is_none()) else { return Ok(None) };
         let built = Host::new(spec, power_registry(), &self.system, platform.clone(), &self.demands());
         built.map(Some).map_err(|fault| Box::new(self.power_fault(spec, &platform, &fault)))
+    }
+
+    /// By window: the frequencies in kHz that its slices ask for on this machine, by domain. Empty unless this power policy goes by them.
+    ///
+    /// # Errors
+    /// Why the policy cannot be used, with the place in the file.
+    pub fn slice_frequencies(
+        &self,
+        spec: &PowerSpec,
+        platform: &Platform,
+    ) -> Result<Vec<Vec<(u16, u32)>>, Box<Diagnostic>> {
+        if !spec.profile.uses.slices {
+            return Ok(Vec::new());
+        }
+        let build = Build { system: &self.system, platform, demands: &self.demands(), spec };
+        build.slice_frequencies().map_err(|fault| Box::new(self.power_fault(spec, platform, &fault)))
     }
 
     /// Where a demand for a frequency is written.

@@ -66,6 +66,18 @@ fn processes() {
 }
 
 #[test]
+fn partitions() {
+    in_proportion("partitions and windows", 2_000, &|n| {
+        let partitions: String =
+            (0..n).map(|i| format!("  - {{name: P{i}, processes: [{{cmd: ./p{i}, budget: 1}}]}}\n")).collect();
+        let windows: String =
+            (0..n).map(|i| format!("  - {{length: 2, cpu: 0, sc_partition: P{i}}}\n")).collect();
+        let text = format!("partitions:\n{partitions}windows:\n{windows}");
+        assert_eq!(load(source(text), &Options::default()).unwrap().partitions.len(), n);
+    });
+}
+
+#[test]
 fn hostile_texts() {
     for unit in ["[", "{", "- ", "? ", "&a [", "a: &a {", "*", "\"", "|\n", "a: 1\n", "a:\n ", "[],", "!", "%a\n", "# "]
     {

@@ -585,7 +585,7 @@ fn control(
     let (control, handle) = takt_exec::Control::new(mirror, workload.domains.clone(), one_policy)?;
     let opened = Opened {
         handle,
-        load: loader(args.input.clone(), workload),
+        load: loader(args.input.clone(), workload, platform),
         find: additions::finder(workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
@@ -595,7 +595,8 @@ fn control(
 }
 
 /// Reads another version of the workload of a run.
-fn loader(input: Input, workload: &Workload) -> Loader {
+fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loader {
+    let power = workload.power.clone().zip(platform.cloned());
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
     let run = additions::Surroundings::of(workload);
     Box::new(move |file| {
@@ -639,7 +640,13 @@ fn loader(input: Input, workload: &Workload) -> Loader {
             fixed.push("settings of the file".into());
         }
         let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
-        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded })
+        let frequencies = power.as_ref().map(|(spec, platform)| other.slice_frequencies(spec, platform)).transpose();
+        let frequencies = frequencies.map_err(|diagnostic| {
+            let hint = diagnostic.hint.clone().unwrap_or_default();
+            fault("wrong-file", diagnostic.message.clone(), &format!("nothing has changed; {hint}"))
+        })?;
+        let frequencies = frequencies.unwrap_or_default();
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed, new, excluded, frequencies })
     })
 }
 

@@ -635,6 +635,7 @@ mod tests {
         let (first, second) = (Some(PartitionId(0)), Some(PartitionId(1)));
         let window = |length, slices| Window { length: Span::from_ms(length), slices };
         let table = WindowTable {
+            frequencies: vec![vec![(1, 600_000)]],
             windows: vec![
                 window(5, vec![slice(CpuSet::first(2), first, second)]),
                 window(3, vec![slice(CpuSet::single(1), None, first)]),

@@ -90,7 +90,7 @@ fn check_reports_the_power_policy() {
     assert!(text.contains("frequency domain a53 of platform (CPU 0-3): 600, 896, 1104, 1200 MHz"), "{text}");
     let table = "partitions: [{name: A, processes: [{cmd: x, budget: 10}]}]\nwindows:\n\
                  - {length: 20, slices: [{cpu: 0, frequency: 1000, sc_partition: A}]}\n";
-    room.write("w.yaml", table);
+    fs::write(room.path("w.yaml"), table).unwrap();
     Machine::acpi_cpufreq(&room.path("m"));
     let check = |power: &str, machine: &str| {
         let json =

@@ -10,6 +10,7 @@ mod faults;
 mod isolate;
 mod jobs;
 mod kernel;
+mod latency;
 mod misbehaviour;
 mod modules;
 mod online;

@@ -1,5 +1,6 @@
 //! Power policies over real processes, on imitated machines: frequencies that are set and restored, temperatures that are obeyed, and refusals.
 
+use super::control::{command, ctl};
 use crate::common::{Done, Room, Running, pause, until};
 use crate::machine::on_cpus;
 use rustix::process::Signal;
@@ -258,6 +259,36 @@ fn speeds_are_measured_and_frequencies_restored() {
             "{}",
             bare.stdout
         );
+    });
+}
+
+/// `takt ctl reload` brings the frequencies of the new table's slices, and refuses one that the machine lacks.
+#[test]
+fn a_reload_brings_the_frequencies_of_its_slices() {
+    on_cpus(|| {
+        let (room, machine) = room(Machine::acpi_cpufreq);
+        let with = |mhz: &str| WINDOWS.replace("cpu: 0,", &format!("cpu: 0, frequency: {mhz},"));
+        for (name, mhz) in [("w.yaml", "800"), ("other.yaml", "1200"), ("lacking.yaml", "700")] {
+            std::fs::write(room.path(name), with(mhz)).unwrap();
+        }
+        let args = ["run", "w.yaml", "--sysfs-root", "m", "--power", "per_slice", "--duration", "30s"];
+        let outputs = ["--trace", "t.jsonl", "--record", "t.steps"];
+        let running = Running::start(&mut command(&room, &[&args[..], &outputs].concat()));
+        let now = |khz: &str| machine.policy_file(0, "scaling_cur_freq") == khz;
+        until("the first table holds", || now("800000"));
+        until("the run can be controlled", || ctl(&room, &["status"]).status.success());
+        ctl(&room, &["reload", "other.yaml"]).expect(0);
+        until("the other table holds", || now("1200000"));
+        assert_eq!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout, "unchanged\n");
+        let refused = ctl(&room, &["reload", "lacking.yaml"]).expect(2).stderr;
+        assert!(refused.contains("700 MHz, which is not available"), "{refused}");
+        ctl(&room, &["reload", "w.yaml"]).expect(0);
+        until("the first table holds again", || now("800000"));
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+        let replay = ["sim", "w.yaml", "--replay", "t.steps", "--power", "per_slice", "--trace", "r.jsonl"];
+        room.takt(&replay).expect(0);
+        room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]).expect(0);
     });
 }
 

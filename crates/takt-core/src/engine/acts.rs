@@ -94,7 +94,10 @@ impl Context<'_> {
         }
         self.state.record(self.sink, RecordKind::Table { to });
         #[cfg(feature = "power")]
-        self.state.tell_power(crate::power::Event::Table);
+        if let Some(host) = &mut self.state.power {
+            host.replace_frequencies(&mut next.frequencies);
+            self.state.tell_power(crate::power::Event::Table);
+        }
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {

@@ -56,6 +56,10 @@ pub struct WindowTable {
     pub be_start: BestEffortStart,
     /// By task: the budget of a process and its jitter ([`Task::budget`]). Those of tasks with releases of their own are ignored.
     pub budgets: Vec<(Option<Span>, Span)>,
+    /// By window: frequency domains of the power policy's machine, with the frequencies in kilohertz that slices ask for. Empty where no power policy
+    /// goes by them.
+    #[cfg(feature = "power")]
+    pub frequencies: Vec<Vec<(u16, u32)>>,
 }
 
 /// When best-effort partitions of a window start.

@@ -63,8 +63,12 @@ impl Host {
         platform: Platform,
         demands: &Demands,
     ) -> Result<Host, Fault> {
-        let policy = Build { system, platform: &platform, demands, spec }.policy(registry)?;
-        Ok(Host::with_policy(policy, spec.profile.uses.budgets, system, platform))
+        let build = Build { system, platform: &platform, demands, spec };
+        let policy = build.policy(registry)?;
+        let frequencies = if spec.profile.uses.slices { build.slice_frequencies()? } else { Vec::new() };
+        let mut host = Host::with_policy(policy, spec.profile.uses.budgets, system, platform);
+        host.wishes.frequencies = frequencies;
+        Ok(host)
     }
 
     /// Hosts a policy that has been built. `scales_budgets`: the budgets of safety-critical processes are work at nominal speed.
@@ -85,6 +89,7 @@ impl Host {
             platform,
             place_domains,
             points: vec![None; domains],
+            frequencies: Vec::new(),
             latencies: vec![None; cpus],
             skips: false,
             timer: None,
@@ -137,6 +142,17 @@ impl Host {
             self.counts.bad_samples += u64::from(millidegrees.is_none());
         }
         self.policy.event(event, &mut Requests { now, wishes: &mut self.wishes });
+    }
+
+    /// By window: the frequencies that slices ask for, by domain, in kilohertz.
+    #[must_use]
+    pub fn slice_frequencies(&self) -> &[Vec<(u16, u32)>] {
+        &self.wishes.frequencies
+    }
+
+    /// The slices of another window table ask for these frequencies; they become those before.
+    pub(crate) fn replace_frequencies(&mut self, next: &mut Vec<Vec<(u16, u32)>>) {
+        core::mem::swap(&mut self.wishes.frequencies, next);
     }
 
     /// The policy's timer, if it is due.

@@ -74,7 +74,7 @@ pub enum Event {
         /// The instant that it was set to; it may be noticed later.
         due: Time,
     },
-    /// Another window table holds from now on: the frequencies that the file gives to slices are not those of its slices.
+    /// Another window table holds from now on. [`Requests::set_slice_frequencies`] requests the frequencies of its slices.
     Table,
 }
 
@@ -95,6 +95,8 @@ pub(crate) struct Wishes {
     pub(crate) place_domains: Vec<Vec<u16>>,
     /// By domain: the index of the frequency that is wanted; `None` before the first request.
     pub(crate) points: Vec<Option<u16>>,
+    /// By window: the frequencies that slices ask for, by domain, in kilohertz.
+    pub(crate) frequencies: Vec<Vec<(u16, u32)>>,
     /// By CPU: the latency in microseconds that leaving an idle state may take; `None` is no limit.
     pub(crate) latencies: Vec<Option<u32>>,
     pub(crate) skips: bool,
@@ -151,6 +153,18 @@ impl Requests<'_> {
         let most = self.points(domain) - 1;
         self.wishes.points[domain] = Some(index.min(most) as u16);
         self.wishes.changed = true;
+    }
+    /// Requests the frequencies that the slices of a window ask for by the key `frequency`, in the window table that holds now. A domain for which none
+    /// asks keeps its frequency. Nothing is requested unless the policy's profile uses slices. O(domains × log frequencies).
+    pub fn set_slice_frequencies(&mut self, window: u32) {
+        let window = window as usize;
+        for index in 0..self.wishes.frequencies.get(window).map_or(0, Vec::len) {
+            let (domain, khz) = self.wishes.frequencies[window][index];
+            // A table that was recorded on another machine may name more of them.
+            if usize::from(domain) < self.domains() {
+                self.set_frequency(domain.into(), khz);
+            }
+        }
     }
     /// Requests the lowest frequency that is not below `khz`, or the highest one.
     pub fn set_frequency(&mut self, domain: usize, khz: u32) {

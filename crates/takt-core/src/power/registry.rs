@@ -6,7 +6,11 @@ use super::spec::{Point, PowerSpec, Profile, Value};
 use crate::model::System;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// The argument about demands that disagree.
+const ON_CONFLICT: &str = "on_conflict";
 
 /// Why a power policy cannot be used here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,6 +128,41 @@ impl Build<'_> {
     pub fn demanded(&self, domain: usize, khz: u32, by: Demander) -> Result<u16, Fault> {
         let index = self.platform.domains[domain].index(khz);
         index.map(|index| index as u16).ok_or(Fault::NotAvailable { domain, khz, by })
+    }
+
+    /// By window: the frequencies in kilohertz that its slices ask for, by domain. An argument `on_conflict` of the policy decides about slices that disagree.
+    /// O(windows × slices × domains).
+    ///
+    /// # Errors
+    /// A domain does not have a frequency, or slices of one domain disagree.
+    pub fn slice_frequencies(&self) -> Result<Vec<Vec<(u16, u32)>>, Fault> {
+        let takes_highest = self.spec.profile.parameters.iter().any(|parameter| parameter.name == ON_CONFLICT);
+        let highest = takes_highest && self.spec.number(ON_CONFLICT, 0) == 1;
+        let mut windows = Vec::with_capacity(self.system.windows.len());
+        let mut wanted: Vec<Option<(Demander, u32)>> = vec![None; self.platform.domains.len()];
+        for (w, window) in self.system.windows.iter().enumerate() {
+            wanted.fill(None);
+            for (s, slice) in window.slices.iter().enumerate() {
+                let Some(khz) = self.demands.slice(w, s) else { continue };
+                let by = Demander::Slice(w, s);
+                for (domain, of) in self.platform.domains.iter().enumerate() {
+                    if of.cpus.is_disjoint(&slice.cpus) {
+                        continue;
+                    }
+                    self.demanded(domain, khz, by)?;
+                    match &mut wanted[domain] {
+                        Some((first, other)) if *other != khz && !highest => {
+                            return Err(Fault::Conflict { domain, first: (*first, *other), second: (by, khz) });
+                        }
+                        Some((_, other)) if *other >= khz => {}
+                        entry => *entry = Some((by, khz)),
+                    }
+                }
+            }
+            let domains = wanted.iter().enumerate();
+            windows.push(domains.filter_map(|(domain, wanted)| Some((domain as u16, (*wanted)?.1))).collect());
+        }
+        Ok(windows)
     }
 
     /// Builds the policy.

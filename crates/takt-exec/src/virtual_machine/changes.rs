@@ -243,8 +243,8 @@ fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String
                 target.policy = PolicySpec { placement: target.policy.placement, ..spec(draw.of(&policies)) };
             }
             let (tasks, domains) = (names.to_vec(), domains.to_vec());
-            let (fixed, new, excluded) = (Vec::new(), Vec::new(), Vec::new());
-            let mut target = Target { system: target, tasks, domains, fixed, new, excluded };
+            let (fixed, new, excluded, frequencies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let mut target = Target { system: target, tasks, domains, fixed, new, excluded, frequencies };
             if target.system.windows.is_empty() {
                 alter_tasks(draw, &mut target);
                 // Both at once are refused.
@@ -488,9 +488,9 @@ fn a_reload_is_admitted_as_a_whole() {
     let reload = |text: &str| {
         let target = load(Source { name: "target.yaml".into(), text: text.into() });
         let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        let excluded = Vec::new();
+        let (excluded, frequencies) = (Vec::new(), Vec::new());
         let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
-        Command::Reload(Box::new(Target { system: target.system, tasks, domains, fixed, new, excluded }))
+        Command::Reload(Box::new(Target { system: target.system, tasks, domains, fixed, new, excluded, frequencies }))
     };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [

@@ -5,6 +5,30 @@ use super::page::records;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The events that explanations need, as `system/name`. A kernel may lack some of them, such as the vectors of x86.
+pub const EVENTS: [&str; 20] = [
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "timer/hrtimer_start",
+    "timer/hrtimer_expire_entry",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "irq_vectors/reschedule_entry",
+    "irq_vectors/reschedule_exit",
+    "irq_vectors/call_function_entry",
+    "irq_vectors/call_function_exit",
+    "irq_vectors/call_function_single_entry",
+    "irq_vectors/call_function_single_exit",
+    "irq_vectors/irq_work_entry",
+    "irq_vectors/irq_work_exit",
+    "irq_vectors/x86_platform_ipi_entry",
+    "irq_vectors/x86_platform_ipi_exit",
+];
+
 /// A thread's name (comm): at most 15 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Name([u8; 16]);
@@ -97,7 +121,7 @@ impl Interrupt {
 
 /// The content of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum Action {
     /// A CPU changes from one thread to another.
     Switch {
         /// The thread that leaves the CPU.
@@ -137,7 +161,7 @@ pub struct Event {
     /// The CPU on which it was recorded.
     pub cpu: usize,
     /// Its content.
-    pub what: What,
+    pub action: Action,
 }
 
 /// Events in the order of their instants.
@@ -189,24 +213,24 @@ impl Reader {
         }))
     }
 
-    fn read(&self, record: &[u8], devices: &mut BTreeMap<i64, String>) -> Option<What> {
+    fn read(&self, record: &[u8], devices: &mut BTreeMap<i64, String>) -> Option<Action> {
         let thread = |[name, pid, prio]: &[Field; 3]| {
             let pid = u32::try_from(pid.number(record)?).ok()?;
             Some(Thread { pid, prio: prio.number(record)? as i32, name: Name::of(name.bytes(record)?) })
         };
-        let edge = |enter: bool, interrupt| if enter { What::Enter(interrupt) } else { What::Leave(interrupt) };
+        let edge = |enter: bool, interrupt| if enter { Action::Enter(interrupt) } else { Action::Leave(interrupt) };
         Some(match self {
             // TASK_RUNNING is 0; a flag above the states says that the thread was preempted.
             Reader::Switch { prev, state, next } => {
-                What::Switch { prev: thread(prev)?, runnable: state.number(record)? & 0xff == 0, next: thread(next)? }
+                Action::Switch { prev: thread(prev)?, runnable: state.number(record)? & 0xff == 0, next: thread(next)? }
             }
-            Reader::Waking(fields) => What::Waking(thread(fields)?),
-            Reader::TimerStart { pid, timer, expires } => What::TimerStart {
+            Reader::Waking(fields) => Action::Waking(thread(fields)?),
+            Reader::TimerStart { pid, timer, expires } => Action::TimerStart {
                 pid: u32::try_from(pid.number(record)?).ok()?,
                 timer: timer.number(record)?,
                 expires: expires.number(record)?,
             },
-            Reader::TimerExpire(timer) => What::TimerExpire { timer: timer.number(record)? },
+            Reader::TimerExpire(timer) => Action::TimerExpire { timer: timer.number(record)? },
             Reader::Device { enter, number, name } => {
                 let number = number.number(record)?;
                 if let Some(place) = name.as_ref().and_then(|name| name.number(record))
@@ -228,7 +252,7 @@ impl Reader {
 
 /// The vector of an event of `irq_vectors`, and whether it begins.
 fn vector(event: &str) -> Option<(&'static str, bool)> {
-    let known = super::EVENTS.iter().filter_map(|name| name.strip_prefix("irq_vectors/"));
+    let known = EVENTS.iter().filter_map(|name| name.strip_prefix("irq_vectors/"));
     let name = known.filter(|name| *name == event).collect::<Vec<_>>().pop()?;
     Some(match name.strip_suffix("_entry") {
         Some(name) => (name, true),
@@ -254,10 +278,10 @@ impl KernelTrace {
         for (cpu, page) in pages {
             records(head, page, |at, record| {
                 let id = record.get(..2).map(|id| u16::from_le_bytes([id[0], id[1]]));
-                let what = id.and_then(|id| readers.get(&id)).and_then(|r| r.read(record, &mut trace.devices));
-                if let Some(what) = what {
+                let action = id.and_then(|id| readers.get(&id)).and_then(|r| r.read(record, &mut trace.devices));
+                if let Some(action) = action {
                     trace.from.entry(*cpu).or_insert(at);
-                    trace.events.push(Event { at, cpu: *cpu, what });
+                    trace.events.push(Event { at, cpu: *cpu, action });
                 }
             })?;
         }

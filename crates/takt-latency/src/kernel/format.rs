@@ -72,7 +72,7 @@ pub(super) fn formats(text: &str) -> Result<Vec<Format>, Unexpected> {
     Ok(formats)
 }
 
-/// `field:unsigned short common_type;	offset:0;	size:2;	signed:0;`
+/// `field:unsigned short common_type; offset:0; size:2; signed:0;`, with tabs between the parts.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.strip_prefix("field:")?.split(';').map(str::trim);
     let name = parts.next()?.rsplit([' ', '*']).next()?.split('[').next()?.to_owned();

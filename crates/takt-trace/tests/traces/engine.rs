@@ -345,6 +345,7 @@ fn windows_of_a_table_that_has_taken_over_are_checked() {
         ..System::new(CpuSet::single(0), spec)
     };
     let table = WindowTable {
+        frequencies: Vec::new(),
         windows: vec![window(4, 1), window(6, 0), window(5, 1)],
         be_start: BestEffortStart::AllDone,
         budgets: vec![(Some(ms(3)), Span::ZERO); 2],

@@ -209,6 +209,7 @@ fn added_tasks_and_window_tables_are_read_back() {
     };
     let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
     let table = WindowTable {
+        frequencies: vec![vec![(0, 600_000)], Vec::new()],
         windows: vec![Window { length: Span::from_ms(5), slices: vec![slice] }],
         be_start: BestEffortStart::SliceDone,
         budgets: vec![(Some(Span::from_ms(2)), Span::ZERO), (None, Span::ZERO)],

@@ -41,7 +41,7 @@ enum Process {
     /// Answer each message
     Echo { echo: Echo },
     /// Become `takt run`, which ends with this process's parent
-    Run {
+    Schedule {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             stress::run_command(command, *seconds)?;
         }
         Process::Echo { echo } => measure::answer(*echo)?,
-        Process::Run { arguments } => {
+        Process::Schedule { arguments } => {
             // It stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
             let end = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;

@@ -88,29 +88,50 @@ pub(crate) fn wake(method: Method, period: Span, count: usize) -> io::Result<Vec
 /// Periods in a frame of the schedule of windows; the first half of a frame is the window of the task.
 pub(crate) const FRAME: i64 = 10;
 
+/// Pauses from which the beginning of windows is found.
+const PAUSES: usize = 8;
+
 /// As [`wake`], within the windows of this process: the periods that begin inside its window, without the first one. The process is frozen outside of
-/// it, and the end of the first such pause is the beginning of a window.
+/// it, and the ends of such pauses are the beginnings of windows.
 pub(crate) fn wake_in_windows(period: Span, count: usize) -> io::Result<Vec<WakeUp>> {
     let (frame, window) = (period * FRAME, period * (FRAME / 2));
     let (give_up, mut before) = (now() + frame * 100, now());
-    let begin = loop {
+    let mut ends: Vec<i64> = Vec::new();
+    while ends.len() < PAUSES {
         let at = now();
-        if at - before >= window.scaled(1, 2) {
-            break at;
+        if at - before >= window.scaled(4, 5) {
+            ends.push(at.ns());
         }
         if at > give_up {
             return Err(io::Error::other("the schedule's windows were not observed"));
         }
         before = at;
-    };
+    }
+    let begin = Span::from_ns(common_phase(&ends, frame.ns()));
     let each = FRAME / 2 - 1;
     let mut all = vec![WakeUp::NONE; count];
+    // The first frame that has not begun.
+    let first = (now() - begin).ns() / frame.ns() + 1;
     for (index, one) in (0i64..).zip(&mut all) {
-        let at = begin + frame * (1 + index / each) + period * (1 + index % each);
+        let at = begin + frame * (first + index / each) + period * (1 + index % each);
         sleep_until(at);
         *one = WakeUp::now(at);
     }
     Ok(all)
+}
+
+/// The earliest of those instants that agree best about their place in a frame. Other load can pause the process at any instant.
+fn common_phase(instants: &[i64], frame: i64) -> i64 {
+    let near = |a: i64, b: i64| {
+        let apart = (a - b).rem_euclid(frame);
+        apart.min(frame - apart) < frame / 20
+    };
+    let agree = |one: &i64| instants.iter().filter(|other| near(*one, **other)).count();
+    let best = instants.iter().copied().max_by_key(|one| (agree(one), std::cmp::Reverse(*one)));
+    // Among those that agree, the one with the least delay after its window's beginning.
+    let best = best.unwrap_or(0);
+    let delay = |one: i64| (one - best + frame / 2).rem_euclid(frame) - frame / 2;
+    best + instants.iter().filter(|one| near(**one, best)).map(|one| delay(*one)).min().unwrap_or(0)
 }
 
 /// As [`wake`], to the answer of a second process: each wake-up sends a message, and the answer is observed by this process's clock.
@@ -222,6 +243,14 @@ mod tests {
             assert!(all.len() == 20 && all.iter().all(|one| one.late > 0), "{method:?}: {all:?}");
             assert!(all.windows(2).all(|pair| pair[1].planned - pair[0].planned == 500_000), "{all:?}");
         }
+    }
+
+    #[test]
+    fn the_beginning_of_windows_is_what_most_pauses_agree_about() {
+        // Windows begin at 3 in frames of 100; two pauses have another cause.
+        assert_eq!(common_phase(&[150, 204, 303, 377, 505], 100) % 100, 3);
+        assert_eq!(common_phase(&[99, 201, 300], 100) % 100, 99, "across the end of a frame");
+        assert_eq!(common_phase(&[], 100), 0);
     }
 
     #[test]

@@ -199,7 +199,8 @@ impl Experiment<'_> {
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
-                tracer.worst(&without_warm_up(measured), round)
+                let class = scenario.class(self.args.priority, self.args.period)?;
+                tracer.worst(&without_warm_up(measured), round, class)
             }
             _ => Ok((Vec::new(), 0)),
         };

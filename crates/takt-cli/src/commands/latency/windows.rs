@@ -59,7 +59,7 @@ impl Plan<'_> {
         let measure = [arguments, &["--output".into(), output.to_string_lossy().into_owned()]].concat();
         fs::write(&file, self.workload(&program, &measure))?;
         let mut run = Command::new("/proc/self/exe");
-        run.args(["__latency", "run"]).arg(&file).arg("--json");
+        run.args(["__latency", "schedule"]).arg(&file).arg("--json");
         run.args(["--duration", &format!("{}ns", self.longest().ns())]);
         let done = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
         let samples = fs::read(&output).unwrap_or_default();

@@ -1,0 +1,209 @@
+//! Planted disturbances that `takt latency --explain` has to name.
+
+use crate::common::{Room, attempts, ensure, has_cpus, until};
+use crate::machine::{Capability, always, on_cpus, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::rt::{self, Class};
+use takt_linux::timer::{self, Timer};
+use takt_linux::tracing::Instance;
+use takt_linux::{Layout, RunId};
+
+/// Whether the kernel's trace can be read here; says so if not.
+fn can_explain() -> bool {
+    let found = RunId::new()
+        .map_err(|e| e.to_string())
+        .and_then(|run| Instance::create(&run, 0, 64).map(drop).map_err(|e| e.reason));
+    match found {
+        Ok(()) if rt::rt_allowed() && has_cpus(2) => true,
+        Ok(()) => {
+            skip(Capability::Cpus, "needs the right to real-time classes and two CPUs");
+            false
+        }
+        Err(why) => {
+            skip(Capability::Tracefs, &why);
+            false
+        }
+    }
+}
+
+fn last() -> usize {
+    rt::affinity(0).unwrap().iter().last().unwrap()
+}
+
+/// Runs something beside a planted thread on the last CPU, whose step is repeated until then.
+fn beside<T>(name: &str, class: Class, mut step: impl FnMut() + Send, run: impl FnOnce() -> T) -> T {
+    let end = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let planted = || {
+            rt::set_affinity(0, &CpuSet::single(last())).unwrap();
+            rt::set_class(0, class).unwrap();
+            while !end.load(Ordering::Relaxed) {
+                step();
+            }
+        };
+        thread::Builder::new().name(name.into()).spawn_scoped(scope, planted).unwrap();
+        // Also when an assertion fails.
+        let _ends = Ends(&end);
+        run()
+    })
+}
+
+struct Ends<'a>(&'a AtomicBool);
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A thread at SCHED_FIFO 70 that has the CPU for 3 of 10 ms.
+fn hog() {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(3) {}
+    thread::sleep(Duration::from_millis(7));
+}
+
+/// 600 timers that expire at one instant, again and again.
+fn storm() -> impl FnMut() + Send {
+    let timers: Vec<Timer> = (0..600).map(|_| Timer::new().unwrap()).collect();
+    move || {
+        let at = timer::now() + Span::from_us(1500);
+        timers.iter().for_each(|timer| timer.arm(at).unwrap());
+        thread::sleep(Duration::from_millis(3));
+    }
+}
+
+const CASES: usize = 10;
+
+/// The ten latest samples of ten rounds.
+fn explained(room: &Room, scenario: &str, more: &[&str]) -> Vec<Value> {
+    let samples = (CASES * 25).to_string();
+    let words =
+        ["latency", "--scenario", scenario, "--samples", &samples, "--rounds", "10", "--explain", "10", "--json"];
+    let json = room.takt(&[&words[..], more].concat()).expect(0).json();
+    json["scenarios"][0]["worst"].as_array().unwrap_or_else(|| panic!("{json}")).clone()
+}
+
+/// In all ten cases a part of the kind is the largest, or it names the thread.
+fn named(worst: &[Value], kind: &str, thread: Option<&str>) -> Result<(), String> {
+    let is = |part: &Value| part["kind"] == kind && thread.is_none_or(|name| part["thread"][1] == name);
+    let count = worst.iter().filter(|one| one["why"]["parts"].as_array().is_some_and(|parts| is(&parts[0]))).count();
+    ensure(count == CASES && worst.len() == CASES, || format!("{kind}: {count} of {CASES}: {worst:#?}"))
+}
+
+#[test]
+fn a_planted_hog_is_named() {
+    on_cpus(|| {
+        if can_explain() {
+            attempts(3, || {
+                let worst = beside("planted-hog", Class::Fifo(70), hog, || explained(&Room::new(), "idle-fifo", &[]));
+                named(&worst, "preempted", Some("planted-hog"))
+            });
+        }
+    });
+}
+
+#[test]
+fn a_planted_storm_of_timers_is_named() {
+    on_cpus(|| {
+        if can_explain() {
+            attempts(3, || {
+                let storm = storm();
+                let worst =
+                    beside("planted-storm", Class::Fifo(40), storm, || explained(&Room::new(), "idle-fifo", &[]));
+                named(&worst, "interrupts", None)
+            });
+        }
+    });
+}
+
+/// A group with a quota of 10 ms in 50 ms. It is removed when this is dropped.
+struct Quota(PathBuf);
+
+impl Quota {
+    fn new() -> Result<Quota, String> {
+        let layout = Layout::read().map_err(|e| e.to_string())?;
+        let v1 = layout.cpu.is_some();
+        let parent = layout.cpu.or(layout.unified).ok_or("no cpu controller")?.own;
+        let group = Quota(parent.join(format!("takt-test-quota-{}", std::process::id())));
+        fs::create_dir(&group.0).map_err(|e| e.to_string())?;
+        let write = |file: &str, text: &str| fs::write(group.0.join(file), text).map_err(|e| format!("{file}: {e}"));
+        if v1 {
+            write("cpu.cfs_period_us", "50000")?;
+            write("cpu.cfs_quota_us", "10000")?;
+        } else {
+            write("cpu.max", "10000 50000")?;
+        }
+        Ok(group)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_planted_quota_is_named() {
+    on_cpus(|| {
+        if !can_explain() {
+            return;
+        }
+        let quota = match Quota::new() {
+            Ok(quota) => quota,
+            Err(why) => return skip(Capability::Cpus, &why),
+        };
+        attempts(3, || {
+            let room = Room::new();
+            let takt = crate::common::TAKT;
+            let group = quota.0.display();
+            let script = format!(
+                "echo 0 > {group}/cgroup.procs && exec {takt} latency --scenario stressed --stress-threads 1 --samples 600 \
+                 --rounds 3 --explain 10 --json"
+            );
+            let output = std::process::Command::new("sh").args(["-c", &script]).current_dir(room.path(".")).output();
+            let output = output.map_err(|e| e.to_string())?;
+            let json: Value = serde_json::from_slice(&output.stdout)
+                .map_err(|e| format!("{e}: {}", String::from_utf8_lossy(&output.stderr)))?;
+            named(json["scenarios"][0]["worst"].as_array().map_or(&[], Vec::as_slice), "quota", None)
+        });
+    });
+}
+
+/// A killed experiment leaves no instance of tracing, also where its watcher was killed with it.
+#[test]
+fn a_killed_experiment_leaves_no_instance() {
+    on_cpus(|| {
+        if !can_explain() {
+            return;
+        }
+        let instances = |pid: i32| takt_linux::tracing::instances().iter().filter(|run| run.pid() == pid).count();
+        for with_watcher in [false, true] {
+            let room = Room::new();
+            let run = room.start(&["latency", "--scenario", "idle", "--samples", "5000", "--explain"]);
+            let pid = run.pid();
+            until("it measures", || !crate::common::watchers(pid).is_empty() && instances(pid) > 0);
+            thread::sleep(Duration::from_millis(300));
+            if with_watcher {
+                crate::common::watchers(pid).into_iter().for_each(|watcher| crate::common::kill(watcher, Signal::KILL));
+            }
+            run.kill_and_wait();
+            if with_watcher {
+                always(instances(pid) > 0, || "the instance is gone without a watcher".into());
+                room.takt(&["doctor", "--clean"]).expect(0);
+            }
+            until("the instance is removed", || instances(pid) == 0);
+        }
+    });
+}
