@@ -250,17 +250,16 @@ pub(crate) fn divide(a: i128, b: i128) -> i128 {
 
 /// A division whose digits are words.
 fn by_words(a: u128, b: u32) -> u128 {
-    let (mut quotient, mut rest) = (0u128, 0u64);
-    for digit in (0..4).rev() {
-        let part = rest << 32 | u64::from((a >> (32 * digit)) as u32);
-        if part >= u64::from(b) {
-            quotient |= u128::from((part / u64::from(b)) as u32) << (32 * digit);
-            rest = part % u64::from(b);
-        } else {
-            rest = part;
-        }
+    // Shifts by constants are moves.
+    let words = [(a >> 96) as u32, (a >> 64) as u32, (a >> 32) as u32, a as u32];
+    let (mut quotient, mut rest) = ([0u32; 4], 0u32);
+    for (word, digit) in words.into_iter().zip(&mut quotient) {
+        let part = u64::from(rest) << 32 | u64::from(word);
+        // One instruction divides words.
+        *digit = if rest == 0 { word / b } else { (part / u64::from(b)) as u32 };
+        rest = word.wrapping_sub(digit.wrapping_mul(b));
     }
-    quotient
+    quotient.into_iter().fold(0, |all, digit| all << 32 | u128::from(digit))
 }
 
 /// A division whose digits are bits, at most 64, for a divisor below 2^63: `a` without its last digits is less than the divisor.
