@@ -9,7 +9,7 @@ use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 const EMULATOR: &str = "qemu-system-arm";
