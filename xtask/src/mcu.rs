@@ -1,16 +1,17 @@
 //! The microcontroller kernel in QEMU: the board's decisions are those of the host, and sizes and costs stay what they are.
 
 mod behaviour;
+mod bench;
 mod hartstone;
 
+use self::bench::{Bench, TARGET};
 use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-const TARGET: &str = "thumbv7m-none-eabi";
 const EMULATOR: &str = "qemu-system-arm";
 /// Sizes and costs as they were last accepted. `UPDATE=1 cargo xtask mcu` writes it.
 const FIGURES: &str = "mcu/figures.json";
@@ -56,10 +57,9 @@ fn checked(all: bool) -> Result<()> {
         }
     }
     // For a policy of the list above the image is there already.
-    let predicted: &[&str] = if all { &["edf", "rm", "dm", "fp", "fifo"] } else { &["edf"] };
     for workload in ["periodic", "locks"] {
-        for policy in predicted {
-            bench.predict(policy, workload)?;
+        for policy in list(if all { "all_predicted" } else { "predicted" }) {
+            bench.predict(&policy, workload)?;
         }
     }
     bench.repeated()?;
@@ -69,56 +69,14 @@ fn checked(all: bool) -> Result<()> {
     bench.interrupts()?;
     bench.parallel()?;
     bench.tracking()?;
-    bench.hartstone(all)?;
+    let regulators = compared["regulators"].as_array().into_iter().flatten().map(hartstone::Regulator::new);
+    let regulators: Vec<_> = regulators.collect::<Result<_>>().context(COMPARED)?;
+    bench.hartstone(&list(if all { "all_hartstone" } else { "hartstone" }), &regulators)?;
     let figures = bench.figures()?;
     bench.remember(figures)
 }
 
-struct Bench {
-    takt: PathBuf,
-    images: PathBuf,
-}
-
 impl Bench {
-    /// Builds a program. The variables are those of its build script.
-    fn build(&self, app: &str, level: &str, variables: &[(&str, &str)]) -> Result<PathBuf> {
-        let mut command = cargo(&["build", "--locked", "--quiet", "--release", "--package", app, "--target", TARGET]);
-        command.current_dir(root().join("mcu")).arg("--target-dir").arg(&self.images);
-        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level).envs(variables.iter().copied());
-        for name in ["TAKT_POLICY", "TAKT_WORKLOAD", "TAKT_TRACE", "TAKT_FAULT", "TAKT_RESTART", "TAKT_LOCKING"] {
-            if variables.iter().all(|(given, _)| *given != name) {
-                command.env_remove(name);
-            }
-        }
-        ensure!(command.status()?.success(), "mcu/apps/{app} cannot be built");
-        Ok(self.images.join(TARGET).join("release").join(app))
-    }
-
-    fn workload(name: &str) -> PathBuf {
-        root().join("mcu/apps/play").join(format!("{name}.yaml"))
-    }
-
-    /// Runs an image that ends well, and returns the summary of its trace.
-    fn emulate(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<Value> {
-        let (status, summary) = self.ended(image, workload, policy, more)?;
-        ensure!(status == 0, "{} ended with {status}: {summary}", workload.display());
-        Ok(summary)
-    }
-
-    /// Runs an image, and returns the status of `takt mcu run` with the summary.
-    fn ended(&self, image: &Path, workload: &Path, policy: Option<&str>, more: &[&str]) -> Result<(i32, Value)> {
-        let mut command = Command::new(&self.takt);
-        command.args(["mcu", "run"]).arg(image).arg(workload).arg("--json").args(more);
-        if let Some(policy) = policy {
-            command.args(["--policy", policy]);
-        }
-        let output = command.output()?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let summary = serde_json::from_slice(&output.stdout);
-        let summary = summary.with_context(|| format!("{}: no summary: {errors}", workload.display()))?;
-        Ok((output.status.code().unwrap_or(-1), summary))
-    }
-
     /// A replay of the board's steps has the board's records.
     fn compare(&self, policy: &str, name: &str) -> Result<()> {
         let workload = Bench::workload(name);
@@ -168,7 +126,11 @@ impl Bench {
                 let restart = restarts.then_some(("TAKT_RESTART", "1"));
                 let variables: Vec<_> = [("TAKT_FAULT", fault)].into_iter().chain(restart).collect();
                 let image = self.build("faults", "s", &variables)?;
-                let (status, summary) = self.ended(&image, &workload, None, &[])?;
+                let trace = self.images.join("faults.jsonl").to_string_lossy().into_owned();
+                let (status, summary) = self.ended(&image, &workload, None, &["--trace", &trace])?;
+                if restarts {
+                    behaviour::aborts_in_time(&trace)?;
+                }
                 let (count, replay) = (summary["faults"].as_u64().unwrap_or(0), &summary["differing_from_replay"]);
                 let own = |index: usize| summary["figures"]["own"][index][1].as_u64().unwrap_or(0);
                 // Jobs of the sound task, beginnings of the other two, and locks that were found poisoned.

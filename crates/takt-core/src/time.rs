@@ -226,28 +226,58 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u128 {
     u128::from(a) * u128::from(b) / u128::from(c)
 }
 
-/// `a / b`, rounded down, for `b` above zero: [`i128::div_euclid`], but without a division of 128 bits where `b` is a power of two or
-/// fits 32 bits. On a processor of 32 bits that is a fraction of the instructions (schoolbook division; Knuth, The Art of Computer
-/// Programming, volume 2, section 4.3.1).
+/// `a / b`, rounded down, for `b` above zero: [`i128::div_euclid`], but without a division of 128 bits where `b` is a power of two, or below
+/// 2^63 and the quotient fits 64 bits. On a processor of 32 bits that is a fraction of the instructions (schoolbook division; Knuth, The Art
+/// of Computer Programming, volume 2, section 4.3.1).
 pub(crate) fn divide(a: i128, b: i128) -> i128 {
     if b & (b - 1) == 0 {
         return a >> b.trailing_zeros();
     }
-    let Ok(b) = u32::try_from(b) else { return a.div_euclid(b) };
     // Rounded down, the quotient of -n is the complement of that of n - 1.
     let sign = a >> 127;
     let magnitude = (a ^ sign) as u128;
-    let (mut quotient, mut rest) = (0u128, 0u64);
-    for digit in (0..4).rev() {
-        let part = rest << 32 | u64::from((magnitude >> (32 * digit)) as u32);
-        if part >= u64::from(b) {
-            quotient |= u128::from((part / u64::from(b)) as u32) << (32 * digit);
-            rest = part % u64::from(b);
-        } else {
-            rest = part;
+    let bits = 128 - magnitude.leading_zeros();
+    let Some(divisor) = u64::try_from(b).ok().filter(|b| *b < 1 << 63) else { return a.div_euclid(b) };
+    // So many bits are certainly less than the divisor; the others are the digits of the quotient.
+    let known = 63 - divisor.leading_zeros();
+    let digits = bits.saturating_sub(known);
+    match u32::try_from(divisor) {
+        Ok(divisor) if digits > 16 => by_words(magnitude, divisor) as i128 ^ sign,
+        _ if digits <= 64 => i128::from(by_bits(magnitude, divisor, digits)) ^ sign,
+        _ => a.div_euclid(b),
+    }
+}
+
+/// A division whose digits are words.
+fn by_words(a: u128, b: u32) -> u128 {
+    // Shifts by constants are moves.
+    let words = [(a >> 96) as u32, (a >> 64) as u32, (a >> 32) as u32, a as u32];
+    let (mut quotient, mut rest) = ([0u32; 4], 0u32);
+    for (word, digit) in words.into_iter().zip(&mut quotient) {
+        let part = u64::from(rest) << 32 | u64::from(word);
+        // One instruction divides words.
+        *digit = if rest == 0 { word / b } else { (part / u64::from(b)) as u32 };
+        rest = word.wrapping_sub(digit.wrapping_mul(b));
+    }
+    quotient.into_iter().fold(0, |all, digit| all << 32 | u128::from(digit))
+}
+
+/// A division whose digits are bits, at most 64, for a divisor below 2^63: `a` without its last digits is less than the divisor.
+fn by_bits(a: u128, b: u64, digits: u32) -> u64 {
+    let mut rest = (a >> digits) as u64;
+    // The bits that follow, the next one first.
+    let mut low = if digits == 0 { 0 } else { (a as u64) << (64 - digits) };
+    let mut quotient = 0;
+    for _ in 0..digits {
+        rest = rest << 1 | low >> 63;
+        low <<= 1;
+        quotient <<= 1;
+        if rest >= b {
+            rest -= b;
+            quotient |= 1;
         }
     }
-    quotient as i128 ^ sign
+    quotient
 }
 
 #[cfg(test)]

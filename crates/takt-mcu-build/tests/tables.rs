@@ -135,3 +135,24 @@ fn names_become_identifiers_that_differ() {
     let names = ["left wheel", "left-wheel", "2nd", "", "µ"].map(str::to_owned);
     assert_eq!(identifiers(&names), ["LEFT_WHEEL", "LEFT_WHEEL_", "N2ND", "N", "N_"]);
 }
+
+#[test]
+fn changes_become_inputs_of_the_table() {
+    let text = "policy: rr\nduration: 5s\ntasks: [{name: a, period: 10ms, runtime: 1ms}, {name: b, event: yes, runtime: 1ms}]\n\
+                changes:\n  - {at: 1s, task: a, period: 20ms}\n  - {at: 2s, policy: {quantum: 3ms}}\n  - {at: 3s, task: b, release: yes}\n  \
+                - {at: 4s, task: a, leave: yes}\n";
+    let made = table(&load(text), &Settings::default()).expect("a table");
+    let text = source(&made, "TABLE");
+    for part in [
+        "from_ns(1000000000), ::takt_mcu::core::input::Input::Retime { task: ::takt_mcu::core::model::TaskId(0), period",
+        "Input::Configure { setting: 0, value: Some(3000000) }",
+        "from_ns(3000000000), ::takt_mcu::core::input::Input::Release { task: ::takt_mcu::core::model::TaskId(1) }",
+        "Input::Leave { task: ::takt_mcu::core::model::TaskId(0) }",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(made.changes.len(), 4);
+    let switch = format!("policy: edf\nduration: 5s\n{TASK}changes: [{{at: 1s, policy: rm}}]\n");
+    let found = faults(&switch, &Settings::default());
+    assert_eq!((found[0].0, found[0].1.starts_with("changes")), (Code::NotSupportedHere, true), "{found:?}");
+}

@@ -89,7 +89,7 @@ impl Fault {
         match self.task {
             Some(task) => {
                 text.push(" in task ");
-                text.number(task.into(), 10);
+                text.number(task, 10);
             }
             None => text.push(" outside of tasks"),
         }

@@ -10,6 +10,7 @@ use crate::task::{Task, TaskRef, call};
 use crate::trace::{Ring, Trace, Tracer};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
 use takt_core::engine::Engine;
 use takt_core::policy::{Build, Registry};
 use takt_core::time::Time;
@@ -54,6 +55,15 @@ impl<const N: usize> Threads<N> {
     }
 }
 
+/// The kernel, which is never dropped: code that drops an engine would take flash.
+struct Forever(ManuallyDrop<Kernel>);
+
+impl shared::Scheduler for Forever {
+    fn enter(&mut self) -> usize {
+        self.0.enter()
+    }
+}
+
 /// The functions that threads look up when they begin.
 struct Program {
     threads: Vec<(Main, Option<Handler>)>,
@@ -87,7 +97,7 @@ fn build<const N: usize>(
     table: &'static Table<N>,
     threads: &Threads<N>,
     trace: Trace,
-) -> Box<Kernel> {
+) -> Box<Forever> {
     let Threads { mains, handlers } = *threads;
     let shared = port::shared();
     free(|cs| {
@@ -107,7 +117,7 @@ fn build<const N: usize>(
         changes: table.changes,
         table: wire::hash(table.system),
     };
-    let kernel = Box::new(Kernel::new(parts));
+    let kernel = Box::new(Forever(ManuallyDrop::new(Kernel::new(parts))));
     let threads = mains.into_iter().zip(handlers).collect();
     let program: &'static Program = Box::leak(Box::new(Program { threads, ring, board }));
     free(|cs| {

@@ -1,6 +1,6 @@
 //! Hartstone on a board: its workloads, and the iterations of the first miss beside those of `takt bench hartstone`.
 
-use super::Bench;
+use super::bench::Bench;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -9,12 +9,25 @@ use std::process::Command;
 
 /// The iterations of each test that are carried out. The load is infeasible before the last one.
 const ITERATIONS: [u64; 4] = [32, 18, 11, 10];
-/// Policies, and for a policy without a counterpart in the simulator the least iterations of the first miss.
-const AGAINST_SIMULATOR: [&str; 3] = ["edf", "rm", "rr"];
-const REGULATOR: (&str, [u64; 4]) = ("ipi:nominal=1ms,least=0s", [7, 9, 5, 4]);
+/// A policy whose steps the simulator cannot charge, and the least iterations of its first misses. It counts threads, so that the
+/// benchmark's own one is among the tasks.
+pub(super) struct Regulator {
+    policy: String,
+    least: Vec<u64>,
+}
+
+impl Regulator {
+    /// Reads `policy` and `least` of an entry.
+    pub(super) fn new(entry: &Value) -> Result<Regulator> {
+        let policy = entry["policy"].as_str().context("a regulator without `policy`")?.to_owned();
+        let least: Vec<u64> = entry["least"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        ensure!(least.len() == ITERATIONS.len(), "`least` of {policy} has a number for each test");
+        Ok(Regulator { policy, least })
+    }
+}
 
 /// The workload of a test: five periodic tasks, and changes that let their load grow (`crates/takt-cli/src/commands/bench/hartstone`).
-fn workload(test: usize, policy: &str) -> String {
+fn workload(test: usize, policy: &str, counts_threads: bool) -> String {
     let iterations = ITERATIONS[test - 1];
     let mut text = format!("policy: \"{policy}\"\npreset: hartstone\nduration: {}s\ntasks:\n", iterations + 2);
     // Writing to a string cannot fail.
@@ -29,8 +42,8 @@ fn workload(test: usize, policy: &str) -> String {
     for copy in 0..copies {
         line("  ", format!("name: c{copy}, period: {}ns, runtime: 10ms", period(2)));
     }
-    // The benchmark's own thread has no jobs, and a regulator counts it.
-    if policy.starts_with("ipi") {
+    // The benchmark's own thread has no jobs.
+    if counts_threads {
         line("  ", "name: main, releases: never, share: 5%".into());
     }
     text.push_str("changes:\n");
@@ -59,10 +72,10 @@ fn workload(test: usize, policy: &str) -> String {
 
 impl Bench {
     /// The iteration of the first miss on the board, or `None` without one.
-    fn first_miss(&self, test: usize, policy: &str) -> Result<Option<u64>> {
+    fn first_miss(&self, test: usize, policy: &str, counts_threads: bool) -> Result<Option<u64>> {
         let name = policy.split(':').next().unwrap_or(policy);
         let file = self.images.join(format!("hartstone-{test}-{name}.yaml"));
-        fs::write(&file, workload(test, policy))?;
+        fs::write(&file, workload(test, policy, counts_threads))?;
         let path = file.to_string_lossy();
         let image = self.build("hartstone", "s", &[("TAKT_WORKLOAD", &path)])?;
         let summary = self.emulate(&image, &file, None, &["--timeout", "4min"])?;
@@ -91,24 +104,24 @@ impl Bench {
     }
 
     /// Tests 1 to 4. Policies of the simulator are within one iteration of it, and the regulator has the least iterations at least.
-    pub(super) fn hartstone(&self, all: bool) -> Result<()> {
+    pub(super) fn hartstone(&self, policies: &[String], regulators: &[Regulator]) -> Result<()> {
         let costs = self.quiet_costs()?;
-        let policies = if all { &AGAINST_SIMULATOR[..] } else { &AGAINST_SIMULATOR[..1] };
         for policy in policies {
             let simulated = self.simulated(policy, &costs)?;
             for test in 1..=4 {
-                let (board, expected) = (self.first_miss(test, policy)?, simulated[test - 1]);
+                let (board, expected) = (self.first_miss(test, policy, false)?, simulated[test - 1]);
                 println!("hartstone {test}, {policy}: first miss in iteration {board:?}, simulated {expected:?}");
                 let (board, expected) = (board.unwrap_or(u64::MAX), expected.unwrap_or(u64::MAX));
                 ensure!(board > 0, "hartstone {test}, {policy}: a miss in the baseline");
                 ensure!(board.abs_diff(expected) <= 1, "hartstone {test}, {policy}: {board}, simulated {expected}");
             }
         }
-        let (policy, least) = REGULATOR;
-        for test in 1..=4 {
-            let (board, least) = (self.first_miss(test, policy)?.unwrap_or(u64::MAX), least[test - 1]);
-            println!("hartstone {test}, {policy}: first miss in iteration {board}, at least {least}");
-            ensure!(board >= least, "hartstone {test}, {policy}: {board}, and not {least}");
+        for Regulator { policy, least } in regulators {
+            for (test, least) in (1..).zip(least) {
+                let board = self.first_miss(test, policy, true)?.unwrap_or(u64::MAX);
+                println!("hartstone {test}, {policy}: first miss in iteration {board}, at least {least}");
+                ensure!(board >= *least, "hartstone {test}, {policy}: {board}, and not {least}");
+            }
         }
         Ok(())
     }

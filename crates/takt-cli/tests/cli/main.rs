@@ -16,6 +16,7 @@ mod jobs;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod mcu;
+
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
 mod placement;

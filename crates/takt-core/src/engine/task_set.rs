@@ -159,7 +159,8 @@ impl State {
         // The lists of the last step are not read any more.
         self.due.clear();
         self.replies.clear();
-        self.runs.reserve_exact(tasks - self.runs.len());
+        let more = tasks - self.runs.len();
+        self.runs.reserve_exact(more);
         self.followers.reserve_exact(tasks - self.followers.len());
         let lists = [&mut self.due, &mut self.replace, &mut self.held];
         lists.into_iter().for_each(|list| list.reserve_exact(tasks - list.len()));

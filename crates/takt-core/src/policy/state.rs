@@ -340,6 +340,61 @@ pub(crate) struct Cpu {
     pub(crate) round: u64,
 }
 
+/// A list with one place in which all indexes beyond it end. With a place for each index, the checks take a tenth of a microcontroller's image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+impl<T> core::ops::Deref for List<T> {
+    type Target = Vec<T>;
+    #[inline]
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<T> core::ops::DerefMut for List<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        &mut self.0
+    }
+}
+
+impl<T> FromIterator<T> for List<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> List<T> {
+        List(all.into_iter().collect())
+    }
+}
+
+impl<T> core::ops::Index<usize> for List<T> {
+    type Output = T;
+    #[inline]
+    #[cfg_attr(not(target_os = "none"), track_caller)]
+    fn index(&self, index: usize) -> &T {
+        match self.0.get(index) {
+            Some(entry) => entry,
+            None => beyond(),
+        }
+    }
+}
+
+impl<T> core::ops::IndexMut<usize> for List<T> {
+    #[inline]
+    #[cfg_attr(not(target_os = "none"), track_caller)]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        match self.0.get_mut(index) {
+            Some(entry) => entry,
+            None => beyond(),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[cfg_attr(not(target_os = "none"), track_caller)]
+fn beyond() -> ! {
+    panic!("an index beyond the list")
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) system: System,
@@ -348,7 +403,7 @@ pub(crate) struct State {
     pub(crate) speeds: Vec<Speed>,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     pub(crate) place_cpus: Vec<Vec<u16>>,
-    pub(crate) runs: Vec<TaskState>,
+    pub(crate) runs: List<TaskState>,
     pub(crate) agenda: Agenda,
     pub(crate) timers: Vec<Timer>,
     /// How many tasks there is room for.

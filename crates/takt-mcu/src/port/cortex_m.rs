@@ -7,7 +7,7 @@ use crate::fault::{Cause, Fault};
 use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::arch::{asm, naked_asm};
+use core::arch::{asm, global_asm, naked_asm};
 use core::cell::UnsafeCell;
 use takt_core::time::Time;
 
@@ -306,6 +306,89 @@ unsafe extern "C" fn HardFault(frame: *const u32) -> ! {
     let task = current_task();
     SHARED.stop(&Fault { cause: Cause::Hard, task, pc, lr, detail: 0, at: now() })
 }
+
+// Copies and fills for the compiler, in place of those of its library, which take ten times as much flash: words, and then the bytes that remain.
+// The processor reads and writes words at any address. A Cortex-M0+ does not, and has no exclusive access either.
+#[cfg(target_has_atomic = "32")]
+global_asm!(
+    ".syntax unified",
+    ".macro takt_function name",
+    ".global \\name",
+    ".type \\name, %function",
+    ".thumb_func",
+    "\\name:",
+    ".endm",
+    ".section .text.takt_memory, \"ax\", %progbits",
+    "takt_function memmove",
+    "takt_function __aeabi_memmove",
+    "takt_function __aeabi_memmove4",
+    "takt_function __aeabi_memmove8",
+    "subs r3, r0, r1",
+    "cmp r3, r2",
+    "bhs 5f",
+    // The ranges overlap, and the end of the source would be overwritten first.
+    "add r1, r1, r2",
+    "add ip, r0, r2",
+    "subs r2, #4",
+    "blo 2f",
+    "1: ldr r3, [r1, #-4]!",
+    "str r3, [ip, #-4]!",
+    "subs r2, #4",
+    "bhs 1b",
+    "2: adds r2, #4",
+    "beq 4f",
+    "3: ldrb r3, [r1, #-1]!",
+    "strb r3, [ip, #-1]!",
+    "subs r2, #1",
+    "bne 3b",
+    "4: bx lr",
+    "takt_function memcpy",
+    "takt_function __aeabi_memcpy",
+    "takt_function __aeabi_memcpy4",
+    "takt_function __aeabi_memcpy8",
+    "5: mov ip, r0",
+    "subs r2, #4",
+    "blo 7f",
+    "6: ldr r3, [r1], #4",
+    "str r3, [ip], #4",
+    "subs r2, #4",
+    "bhs 6b",
+    "7: adds r2, #4",
+    "beq 9f",
+    "8: ldrb r3, [r1], #1",
+    "strb r3, [ip], #1",
+    "subs r2, #1",
+    "bne 8b",
+    "9: bx lr",
+    "takt_function __aeabi_memclr",
+    "takt_function __aeabi_memclr4",
+    "takt_function __aeabi_memclr8",
+    "movs r2, #0",
+    "takt_function __aeabi_memset",
+    "takt_function __aeabi_memset4",
+    "takt_function __aeabi_memset8",
+    // The value is the third argument here, and the second one of the library for C.
+    "mov r3, r1",
+    "mov r1, r2",
+    "mov r2, r3",
+    "takt_function memset",
+    "and r1, r1, #255",
+    "orr r1, r1, r1, lsl #8",
+    "orr r1, r1, r1, lsl #16",
+    "mov ip, r0",
+    "subs r2, #4",
+    "blo 7f",
+    "6: str r1, [ip], #4",
+    "subs r2, #4",
+    "bhs 6b",
+    "7: adds r2, #4",
+    "beq 9f",
+    "8: strb r1, [ip], #1",
+    "subs r2, #1",
+    "bne 8b",
+    "9: bx lr",
+    ".previous",
+);
 
 fn now() -> Time {
     critical_section::with(|cs| SHARED.now(cs))

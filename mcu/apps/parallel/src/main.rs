@@ -64,7 +64,8 @@ fn paths() -> u32 {
 
 /// The sum of the primes below a thousand, by division.
 fn primes() -> u32 {
-    let prime = |number: &u32| (2..*number).take_while(|d| d * d <= *number).all(|d| !black_box(*number).is_multiple_of(d));
+    let prime =
+        |number: &u32| (2..*number).take_while(|d| d * d <= *number).all(|d| !black_box(*number).is_multiple_of(d));
     (2..1_000).filter(prime).sum()
 }
 

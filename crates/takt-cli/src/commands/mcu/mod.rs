@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// What `takt doctor` reports about images for microcontrollers.
+/// The findings of `takt doctor` about images for microcontrollers.
 pub(crate) fn findings() -> [Finding; 2] {
     emulator::findings()
 }

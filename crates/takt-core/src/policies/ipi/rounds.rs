@@ -7,7 +7,7 @@ use super::{regulator, setpoints};
 use crate::model::{Invalid, PolicySpec, Scope, TaskId};
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::{Place, RecordKind};
-use crate::time::Span;
+use crate::time::{Span, divide};
 use crate::work::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -183,7 +183,7 @@ impl Ipi {
         let weight = |t: &TaskId| self.weight(*t, overloaded, cx);
         let sum: i128 = core.order.iter().map(weight).sum();
         let set_point = self.round(core, cx);
-        let share = i128::from(set_point.ns()) * weight(&task) / sum.max(1);
+        let share = divide(i128::from(set_point.ns()) * weight(&task), sum.max(1));
         let share = Span::from_ns(share as i64).clamp(self.p.least, self.p.most);
         let seen = core.order.len();
         let m = &mut self.members[task.index()];

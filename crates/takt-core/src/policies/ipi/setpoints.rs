@@ -3,15 +3,15 @@
 use super::parameters::{Alpha, Parameters, RoundRule, UNIT};
 use super::regulator::{Split, WHOLE};
 use crate::model::{Task, TaskId};
-use crate::time::Span;
+use crate::time::{Span, divide};
 
 /// The part of a CPU that a task has declared to need, in units of 2^-32: its share, or else its utilisation. O(1).
 #[must_use]
 pub fn load(task: &Task) -> Option<u64> {
-    let whole = WHOLE as u128;
+    let part = |of: i64, whole: i64| Some(divide(i128::from(of) * i128::from(WHOLE), i128::from(whole)) as u64);
     match (task.share, task.runtime, task.arrival.period()) {
-        (Some(share), _, _) => Some((u128::from(share) * whole / UNIT as u128) as u64),
-        (None, Some(c), Some(t)) => Some((c.ns() as u128 * whole / t.ns() as u128) as u64),
+        (Some(share), _, _) => part(share.into(), UNIT),
+        (None, Some(c), Some(t)) => part(c.ns(), t.ns()),
         _ => None,
     }
 }
@@ -25,7 +25,7 @@ pub fn wants(p: &Parameters, tasks: &[Task], members: &[TaskId], mut put: impl F
     let task = |id: &TaskId| &tasks[id.index()];
     let declared = |t: &Task| if t.share.is_some() || p.alpha == Alpha::Load { load(t) } else { None };
     let others = || members.iter().filter(|id| declared(task(id)).is_none());
-    let rate = |period: Span| (1i128 << 62) / i128::from(period.ns());
+    let rate = |period: Span| divide(1 << 62, period.ns().into());
     let by_rate = p.alpha == Alpha::Rate;
     let slowest = others().filter_map(|id| task(id).arrival.period()).max().filter(|_| by_rate).map_or(1, rate);
     let weight = |id: &TaskId| match task(id).arrival.period() {
