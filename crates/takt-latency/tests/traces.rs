@@ -1,4 +1,4 @@
-//! Captured traces of planted disturbances, read and explained. `real::latency::traces_are_captured` of takt-cli renews the files.
+//! Captured traces of planted disturbances, read and explained. `UPDATE=1` with `real::latency::captured_traces_are_read` of takt-cli renews the files.
 
 use std::path::Path;
 use takt_latency::{Circumstances, Explanation, KernelTrace, Kind, Sample, explain};

@@ -209,17 +209,26 @@ fn a_killed_experiment_leaves_no_instance() {
     });
 }
 
-/// Captures the traces that the tests of `takt-latency` explain: pages of the ring around the latest sample of a thread beside a planted disturbance.
-/// Only where `TAKT_CAPTURE` is set, because it renews files of the repository.
+/// The pages of a capture are read. With `UPDATE=1` they renew the files that the tests of `takt-latency` explain: pages of the ring around the latest
+/// sample of a thread beside a planted disturbance.
 #[test]
-fn traces_are_captured() {
-    if std::env::var_os("TAKT_CAPTURE").is_none() {
-        return println!("skipped: TAKT_CAPTURE is not set");
-    }
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../takt-latency/tests/traces");
-    fs::create_dir_all(&folder).unwrap();
-    capture(&folder, "hog", || beside("planted-hog", Class::Fifo(70), hog, wake_ups));
-    capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), storm(), wake_ups));
+fn captured_traces_are_read() {
+    on_cpus(|| {
+        if !can_explain() {
+            return;
+        }
+        let room = Room::new();
+        let files = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../takt-latency/tests/traces");
+        let folder = if std::env::var_os("UPDATE").is_some() { files } else { room.path(".") };
+        capture(&folder, "hog", || beside("planted-hog", Class::Fifo(70), hog, wake_ups));
+        capture(&folder, "storm", || beside("planted-storm", Class::Fifo(40), storm(), wake_ups));
+        let (header, events) =
+            (fs::read_to_string(folder.join("page.txt")), fs::read_to_string(folder.join("events.txt")));
+        let ring = fs::read(folder.join("hog.ring")).unwrap();
+        let pages: Vec<(usize, &[u8])> = ring.chunks(4096).map(|page| (last(), page)).collect();
+        let trace = takt_latency::KernelTrace::read(&header.unwrap(), &events.unwrap(), &pages).unwrap();
+        assert!(!trace.events.is_empty());
+    });
 }
 
 /// The planned instants and the lateness of 200 wake-ups, and the thread.

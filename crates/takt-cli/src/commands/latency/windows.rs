@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use takt_core::time::Span;
 
-/// What is measured.
+/// The measurement of one round.
 pub(super) struct Plan<'a> {
     pub(super) cpu: usize,
     pub(super) period: Span,
