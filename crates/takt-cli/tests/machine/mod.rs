@@ -52,7 +52,7 @@ pub(crate) fn on_cpus(test: impl Fn()) {
         let stalls = watch.end();
         let Err(why) = result else { return tell_attempts(whole.elapsed()) };
         another_attempt();
-        let mut repeated = REPEATED.lock().unwrap();
+        let mut repeated = REPEATED.lock().unwrap_or_else(|e| e.into_inner());
         *repeated += began.elapsed();
         excused &= stalls.total * ONE_IN > began.elapsed();
         quiet += usize::from(stalls.longest < STALL);
@@ -121,7 +121,7 @@ pub(crate) fn calm() {
     static WAITED: Mutex<Duration> = Mutex::new(Duration::ZERO);
     let stolen = || disturbance::stolen(&here()).unwrap_or(Span::ZERO);
     let began = Instant::now();
-    let mut waited = WAITED.lock().unwrap();
+    let mut waited = WAITED.lock().unwrap_or_else(|e| e.into_inner());
     loop {
         let (before, end) = (stolen(), Instant::now() + Duration::from_millis(100));
         let work = || while Instant::now() < end {};

@@ -160,7 +160,8 @@ fn best_effort_partitions_are_skipped_while_it_is_hot() {
             "r.jsonl",
         ]);
         replayed.expect(0);
-        let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl"]);
+        // A process may be started late on a machine that is busy.
+        let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl", "--tolerance", "20ms"]);
         same.expect(0);
     });
 }

@@ -268,25 +268,116 @@ impl KernelTrace {
     /// A description or a page has an unexpected form.
     pub fn read(header: &str, described: &str, pages: &[(usize, &[u8])]) -> Result<KernelTrace, Unexpected> {
         let head = Head::read(header)?;
-        let mut readers: BTreeMap<u16, Reader> = BTreeMap::new();
+        let mut readers: BTreeMap<u16, (Reader, Field)> = BTreeMap::new();
         for format in formats(described)? {
             if let Some(reader) = Reader::of(&format)? {
-                readers.insert(format.id, reader);
+                readers.insert(format.id, (reader, format.field("common_pid")?));
             }
         }
-        let mut trace = KernelTrace::default();
+        let (mut trace, mut events) = (KernelTrace::default(), Vec::new());
         for (cpu, page) in pages {
             records(head, page, |at, record| {
                 let id = record.get(..2).map(|id| u16::from_le_bytes([id[0], id[1]]));
-                let action = id.and_then(|id| readers.get(&id)).and_then(|r| r.read(record, &mut trace.devices));
-                if let Some(action) = action {
+                let Some((reader, pid)) = id.and_then(|id| readers.get(&id)) else { return };
+                if let Some(action) = reader.read(record, &mut trace.devices) {
                     trace.from.entry(*cpu).or_insert(at);
-                    trace.events.push(Event { at, cpu: *cpu, action });
+                    let pid = pid.number(record).and_then(|pid| u32::try_from(pid).ok());
+                    events.push((Event { at, cpu: *cpu, action }, pid));
                 }
             })?;
         }
         // A stable order: events of one CPU at one instant stay as they were.
-        trace.events.sort_by_key(|event| event.at);
+        events.sort_by_key(|(event, _)| event.at);
+        trace.events = with_switches_from_idle(&events);
         Ok(trace)
+    }
+}
+
+/// Adds the switches from the idle thread of a CPU to another one, which some kernels do not record. A thread that was woken has an idle CPU as soon as
+/// the interrupt has ended, so the switch is put behind the last event of the idle thread and the waking of the other one. Each event has the number
+/// of the thread that was on its CPU.
+fn with_switches_from_idle(events: &[(Event, Option<u32>)]) -> Vec<Event> {
+    let mut all = Vec::with_capacity(events.len());
+    let (mut threads, mut woken): (BTreeMap<u32, Thread>, BTreeMap<u32, i64>) = Default::default();
+    // By CPU: its idle thread, while that has it, and the instant of its last event.
+    let mut idle: BTreeMap<usize, (Thread, i64)> = BTreeMap::new();
+    for &(event, pid) in events {
+        match event.action {
+            Action::Switch { prev, next, .. } => threads.extend([(prev.pid, prev), (next.pid, next)]),
+            Action::Waking(thread) => drop(threads.insert(thread.pid, thread)),
+            _ => {}
+        }
+        if let Some(pid) = pid.filter(|pid| *pid != 0)
+            && let Some((prev, last)) = idle.remove(&event.cpu)
+        {
+            let unknown = Thread { pid, prio: 120, name: Name::default() };
+            let next = threads.get(&pid).copied().unwrap_or(unknown);
+            let at = woken.get(&pid).map_or(last, |at| last.max(*at)).min(event.at);
+            all.push(Event { at, cpu: event.cpu, action: Action::Switch { prev, runnable: true, next } });
+        }
+        if let Action::Waking(thread) = event.action {
+            woken.insert(thread.pid, event.at);
+        }
+        if let Some((_, last)) = idle.get_mut(&event.cpu) {
+            *last = event.at;
+        }
+        match event.action {
+            Action::Switch { next, .. } if next.is_idle() => drop(idle.insert(event.cpu, (next, event.at))),
+            Action::Switch { .. } => drop(idle.remove(&event.cpu)),
+            _ => {}
+        }
+        all.push(event);
+    }
+    all.sort_by_key(|event| event.at);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Thread = Thread { pid: 0, prio: 120, name: Name([0; 16]) };
+
+    fn thread(pid: u32) -> Thread {
+        Thread { pid, prio: 29, name: "t".into() }
+    }
+
+    fn switch(at: i64, prev: Thread, next: Thread) -> (Event, Option<u32>) {
+        (Event { at, cpu: 1, action: Action::Switch { prev, runnable: false, next } }, Some(prev.pid))
+    }
+
+    fn on(at: i64, cpu: usize, pid: u32, action: Action) -> (Event, Option<u32>) {
+        (Event { at, cpu, action }, Some(pid))
+    }
+
+    #[test]
+    fn a_switch_from_the_idle_thread_that_is_missing_is_added() {
+        let timer = Interrupt::Vector("local_timer");
+        let [enter, leave] = [Action::Enter(timer), Action::Leave(timer)];
+        let waking = Action::Waking(thread(7));
+        let mut events = vec![
+            switch(10, thread(7), IDLE),
+            on(20, 1, 0, enter),
+            on(21, 1, 0, waking),
+            on(22, 1, 0, leave),
+            // An interrupt of the thread itself.
+            on(50, 1, 7, enter),
+            on(51, 1, 7, leave),
+            switch(60, thread(7), IDLE),
+            // Woken from another CPU, without an event on its own.
+            on(70, 0, 9, waking),
+            switch(90, thread(7), IDLE),
+        ];
+        let added = |events: &[(Event, Option<u32>)]| {
+            let all = with_switches_from_idle(events);
+            assert!(all.is_sorted_by_key(|event| event.at));
+            let from_idle = |event: &&Event| matches!(event.action, Action::Switch { prev, .. } if prev.is_idle());
+            all.iter().filter(from_idle).map(|event| event.at).collect::<Vec<_>>()
+        };
+        assert_eq!(added(&events), [22, 70]);
+        // A kernel that records them keeps its own.
+        events.insert(4, switch(23, IDLE, thread(7)));
+        events.insert(9, switch(71, IDLE, thread(7)));
+        assert_eq!(added(&events), [23, 71]);
     }
 }
