@@ -170,7 +170,7 @@ fn a_planted_quota_is_named() {
             let takt = crate::common::TAKT;
             let group = quota.0.display();
             let script = format!(
-                "echo 0 > {group}/cgroup.procs && exec {takt} latency --scenario stressed --stress-threads 1 --samples 600 \
+                "echo 0 > {group}/cgroup.procs && exec {takt} latency --scenario stressed --stress-threads 1 --samples 1500 \
                  --rounds 3 --explain 10 --json"
             );
             let output = std::process::Command::new("sh").args(["-c", &script]).current_dir(room.path(".")).output();
