@@ -30,7 +30,7 @@ pub struct Thread {
     pub group: String,
 }
 
-/// The operations of a kernel. Paths are absolute, or of an imitated machine ([`named`]).
+/// The operations of a kernel. Paths are absolute, or of an imitated machine.
 pub trait Kernel {
     /// The content of a file without white space at its end.
     ///
