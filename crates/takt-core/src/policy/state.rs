@@ -340,59 +340,72 @@ pub(crate) struct Cpu {
     pub(crate) round: u64,
 }
 
-/// A list with one place in which all indexes beyond it end. With a place for each index, the checks take a tenth of a microcontroller's image.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct List<T>(pub(crate) Vec<T>);
+/// A list of the state.
+#[cfg(not(feature = "wire"))]
+pub(crate) type List<T> = Vec<T>;
 
-impl<T> core::ops::Deref for List<T> {
-    type Target = Vec<T>;
-    #[inline]
-    fn deref(&self) -> &Vec<T> {
-        &self.0
-    }
-}
+#[cfg(feature = "wire")]
+pub(crate) use list::List;
 
-impl<T> core::ops::DerefMut for List<T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Vec<T> {
-        &mut self.0
-    }
-}
+/// Lists of a kernel for microcontrollers, whose driver has many indexes of its own.
+#[cfg(feature = "wire")]
+mod list {
+    use alloc::vec::Vec;
 
-impl<T> FromIterator<T> for List<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> List<T> {
-        List(all.into_iter().collect())
-    }
-}
+    /// A list with one place in which all indexes beyond it end. With a place for each index, the checks take a tenth of a microcontroller's image.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub(crate) struct List<T>(pub(crate) Vec<T>);
 
-impl<T> core::ops::Index<usize> for List<T> {
-    type Output = T;
-    #[inline]
-    #[cfg_attr(not(target_os = "none"), track_caller)]
-    fn index(&self, index: usize) -> &T {
-        match self.0.get(index) {
-            Some(entry) => entry,
-            None => beyond(),
+    impl<T> core::ops::Deref for List<T> {
+        type Target = Vec<T>;
+        #[inline]
+        fn deref(&self) -> &Vec<T> {
+            &self.0
         }
     }
-}
 
-impl<T> core::ops::IndexMut<usize> for List<T> {
-    #[inline]
-    #[cfg_attr(not(target_os = "none"), track_caller)]
-    fn index_mut(&mut self, index: usize) -> &mut T {
-        match self.0.get_mut(index) {
-            Some(entry) => entry,
-            None => beyond(),
+    impl<T> core::ops::DerefMut for List<T> {
+        #[inline]
+        fn deref_mut(&mut self) -> &mut Vec<T> {
+            &mut self.0
         }
     }
-}
 
-#[cold]
-#[inline(never)]
-#[cfg_attr(not(target_os = "none"), track_caller)]
-fn beyond() -> ! {
-    panic!("an index beyond the list")
+    impl<T> FromIterator<T> for List<T> {
+        fn from_iter<I: IntoIterator<Item = T>>(all: I) -> List<T> {
+            List(all.into_iter().collect())
+        }
+    }
+
+    impl<T> core::ops::Index<usize> for List<T> {
+        type Output = T;
+        #[inline]
+        #[cfg_attr(not(target_os = "none"), track_caller)]
+        fn index(&self, index: usize) -> &T {
+            match self.0.get(index) {
+                Some(entry) => entry,
+                None => beyond(),
+            }
+        }
+    }
+
+    impl<T> core::ops::IndexMut<usize> for List<T> {
+        #[inline]
+        #[cfg_attr(not(target_os = "none"), track_caller)]
+        fn index_mut(&mut self, index: usize) -> &mut T {
+            match self.0.get_mut(index) {
+                Some(entry) => entry,
+                None => beyond(),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[cfg_attr(not(target_os = "none"), track_caller)]
+    fn beyond() -> ! {
+        panic!("an index beyond the list")
+    }
 }
 
 #[derive(Debug)]
