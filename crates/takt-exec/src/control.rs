@@ -237,7 +237,7 @@ impl Handle {
 struct Joining {
     /// In the order of their numbers, which follow those of all tasks.
     tasks: Vec<NewTask>,
-    /// The process ids of those that are ready.
+    /// By task: the process id of a process that is ready.
     ready: Vec<Option<Option<i32>>>,
     /// The command, as long as some process is not ready. Then it waits for its turn, or its change is on its way.
     order: Option<Order>,
@@ -1027,8 +1027,8 @@ impl Control {
         Ok(Some(Install { prepared: Some(New::Policy(prepared)), inputs }))
     }
 
-    /// The tasks of another version of the workload that the run does not have, each behind the task that it follows. Those that cannot be
-    /// added are named in `fixed`.
+    /// The tasks of another version of the workload that the run does not have, each behind the task that it follows. A task that cannot be
+    /// added is named in `fixed`.
     fn newcomers(&self, target: &Target, fixed: &mut Vec<String>) -> Vec<NewTask> {
         let has = |name: &String| self.tasks.iter().any(|(own, _)| own == name);
         let has_windows = !self.mirror.engine.system().windows.is_empty() || !target.system.windows.is_empty();
@@ -1215,7 +1215,7 @@ impl Control {
     }
 
     /// Whether the policy that is to hold admits all of these terms and returning tasks together, when some tasks have left. An engine of its own takes
-    /// them, each when its policy admits it beside those that were taken before, so that the order of the tasks makes no difference. Returns the system
+    /// them, each when its policy admits it beside the tasks before it, so that the order of the tasks makes no difference. Returns the system
     /// with these terms.
     fn admit_all(
         &self,
@@ -1424,7 +1424,7 @@ fn terms_of(now: Terms, input: &Input) -> Option<Terms> {
     }
 }
 
-/// Takes these tasks out of a system, but for those that another task follows.
+/// Takes these tasks out of a system. A task that another one follows stays.
 fn without(system: &mut System, tasks: &[TaskId]) {
     for task in tasks {
         let follows = |(index, other): (usize, &Task)| {

@@ -373,17 +373,17 @@ fn joined(files: &[PathBuf]) -> Result<Trace, Failure> {
 
 /// Whether two files of a series are of the same run: policies, window tables and added tasks may have changed in between.
 fn is_of_one_run(before: &Header, after: &Header) -> bool {
-    let same = |header: &Header| Header {
+    let fixed = |header: &Header| Header {
         policy: String::new(),
         settings: String::new(),
         scope: String::new(),
         domains: Vec::new(),
         table: None,
         tables: Default::default(),
-        tasks: after.tasks.iter().take(before.tasks.len()).cloned().collect(),
+        tasks: Vec::new(),
         ..header.clone()
     };
-    same(before) == Header { tasks: before.tasks.clone(), ..same(after) }
+    after.tasks.starts_with(&before.tasks) && fixed(before) == fixed(after)
 }
 
 /// Whether something of the trace is between the two instants.

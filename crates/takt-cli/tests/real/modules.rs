@@ -46,6 +46,11 @@ fn a_policy_is_loaded_into_a_run_and_its_record_replays() {
             let room = Room::with(LOAD);
             fs::copy(module, room.path("edzl.wasm")).expect("a copy");
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+            // A file that names a module brings its fallback.
+            fs::write(room.path("other.yaml"), LOAD.replace("policy: edf", "policy: edzl.wasm")).expect("a file");
+            assert!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout.starts_with("changed"));
+            assert!(policy(&room).starts_with("edzl@"), "{}", policy(&room));
+            ctl(&room, &["policy", "rm"]).expect(0);
             assert!(ctl(&room, &["policy", "edzl.wasm"]).expect(0).stdout.starts_with("changed"));
             assert!(policy(&room).starts_with("edzl@"), "{}", policy(&room));
             let before = met(&room);

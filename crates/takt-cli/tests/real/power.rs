@@ -160,9 +160,8 @@ fn best_effort_partitions_are_skipped_while_it_is_hot() {
             "r.jsonl",
         ]);
         replayed.expect(0);
-        // A process may be started late on a machine that is busy.
-        let same = room.takt(&["trace", "diff", "t.jsonl", "r.jsonl", "--tolerance", "20ms"]);
-        same.expect(0);
+        let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
+        assert!(records("t.jsonl") == records("r.jsonl"), "the replay is the run");
     });
 }
 

@@ -221,7 +221,7 @@ impl Engine {
                 }
                 #[cfg(feature = "additions")]
                 Input::Add { .. } => {
-                    // Those that follow each other are one change.
+                    // Consecutive additions are one change.
                     if index >= added {
                         added = index + inputs[index..].iter().take_while(|i| matches!(i, Input::Add { .. })).count();
                         self.add(&inputs[index..added], sink);

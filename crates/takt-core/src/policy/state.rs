@@ -340,15 +340,14 @@ pub(crate) struct Cpu {
     pub(crate) round: u64,
 }
 
-/// A list of the state.
-#[cfg(not(feature = "wire"))]
+/// A list of the engine's state.
+#[cfg(not(feature = "shared-panics"))]
 pub(crate) type List<T> = Vec<T>;
 
-#[cfg(feature = "wire")]
+#[cfg(feature = "shared-panics")]
 pub(crate) use list::List;
 
-/// Lists of a kernel for microcontrollers, whose driver has many indexes of its own.
-#[cfg(feature = "wire")]
+#[cfg(feature = "shared-panics")]
 mod list {
     use alloc::vec::Vec;
 

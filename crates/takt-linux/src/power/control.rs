@@ -30,7 +30,7 @@ pub struct Settings {
     pub zones: Vec<Zone>,
     /// The first so many sensors are those of the policy. Bad readings of the others are not reported as samples.
     pub required: usize,
-    /// The frequency domains to which the meters belong. Those that the run does not control are only read.
+    /// The frequency domains to which the meters belong. A domain that the run does not control is only read.
     pub measured: Vec<Domain>,
     /// Measurements that no policy learns of: [`super::meters`] of the domains above.
     pub meters: Vec<Meter>,

@@ -1,4 +1,4 @@
-//! Measurements of a machine during a run beside those that its power policy asks for: frequencies, further temperatures, energy, time at frequencies.
+//! Measurements of a machine during a run beside the inputs of its power policy: frequencies, further temperatures, energy, time at frequencies.
 
 use super::cpufreq::{Domain, time_in_state};
 use super::root::{ControlFile, Root};

@@ -155,7 +155,7 @@ struct Case {
     takt: Vec<Loss>,
     /// Under Takt with a power policy; empty without `--power`.
     power: Vec<Loss>,
-    /// Writes of frequencies that the policy has requested, and those that were made.
+    /// Writes of frequencies: the requests of the policy, and the writes of the driver.
     requested: u64,
     written: u64,
 }

@@ -264,7 +264,7 @@ impl Advisor<'_> {
         Ok(Verdict::Done)
     }
 
-    /// Creates and undoes each candidate once. Those that this machine cannot carry out, or that change nothing, are not measured. Returns boot parameters.
+    /// Creates and undoes each candidate once. A candidate that this machine cannot carry out, or that changes nothing, is not measured. Returns boot parameters.
     fn try_out(&self, candidates: &mut [Candidate]) -> Result<Vec<String>, Failure> {
         let mut boot = Vec::new();
         for candidate in candidates {
@@ -388,7 +388,7 @@ struct Advice<'a> {
     baseline: Interval,
     /// The worth of each step alone, the best one first.
     gains: Vec<Gain>,
-    /// Those that make nothing worse, in this order.
+    /// The candidates that make nothing worse, in this order.
     order: Vec<&'a Candidate>,
     /// The worth of each of them beside those before it.
     added: Vec<Gain>,

@@ -128,7 +128,7 @@ fn common_phase(instants: &[i64], frame: i64) -> i64 {
     };
     let agree = |one: &i64| instants.iter().filter(|other| near(*one, **other)).count();
     let best = instants.iter().copied().max_by_key(|one| (agree(one), std::cmp::Reverse(*one)));
-    // Among those that agree, the one with the least delay after its window's beginning.
+    // The instant with the least delay after the beginning of its window, among the instants that agree.
     let best = best.unwrap_or(0);
     let delay = |one: i64| (one - best + frame / 2).rem_euclid(frame) - frame / 2;
     best + instants.iter().filter(|one| near(**one, best)).map(|one| delay(*one)).min().unwrap_or(0)

@@ -183,11 +183,11 @@ impl Experiment<'_> {
         let group = halves.as_ref().map(Halves::task).or_else(|| isolation.as_ref().map(|i| (&i.group).into()));
         let beside = halves.as_ref().map(Halves::load);
         // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
-        let on = beside.as_ref().filter(|_| !scenario.is_container()).map(|_| self.cpu);
+        let load_cpu = beside.as_ref().filter(|_| !scenario.is_container()).map(|_| self.cpu);
         let period = self.args.period.ns() as u64;
         let length = Duration::from_nanos(period.saturating_mul((count + WARM_UP) as u64));
         let load = scenario.stress && scenario.place != Place::Windows;
-        let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), on);
+        let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), load_cpu);
         let load = load.then(start).transpose()?;
         if load.is_some() {
             std::thread::sleep(RAMP);
