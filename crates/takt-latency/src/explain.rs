@@ -443,9 +443,11 @@ impl Words<'_> {
             Kind::Turn => format!("{waited} for its turn"),
             Kind::Quota => {
                 let times = self.about.throttled;
-                format!("{waited}: the quota of its group was exhausted ({times} times in this round)")
+                format!("{waited}; a quota throttled its group {times} times in this round")
             }
-            Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => format!("{waited}: real-time throttling"),
+            Kind::IdleCpu if self.way.task.is_urgent() && ns > IDLE_END => {
+                format!("{waited}: real-time throttling, or the host had the CPU{stolen}")
+            }
             Kind::IdleCpu => stolen,
             Kind::Own if ns > READING => format!(": page faults, or the host had the CPU{stolen}"),
             Kind::Own => String::new(),
@@ -574,7 +576,7 @@ mod tests {
         assert!(why.text.contains("2994 us `make` (7) at SCHED_OTHER with nice 5 on CPU 1 while the task waited at SCHED_OTHER for its turn"), "{}", why.text);
         let why = script.explain(4010, 3);
         assert_eq!(first(&why), (Kind::Quota, 2994, Some(7)));
-        assert!(why.text.contains("the quota of its group was exhausted (3 times in this round)"), "{}", why.text);
+        assert!(why.text.contains("; a quota throttled its group 3 times in this round"), "{}", why.text);
     }
 
     #[test]

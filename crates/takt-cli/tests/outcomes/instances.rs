@@ -304,13 +304,14 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 
 /// What a real machine does to a workload of the family, when all is well.
 fn real(family: &Family) -> Bears {
-    Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120) }
+    let one = if family.cpus > 1 { family.slack } else { Span::ZERO };
+    Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120), one }
 }
 
 /// The same of an emulated processor.
 fn emulated(family: &Family) -> Bears {
     let slack = family.slack.max(Span::from_us(1500));
-    Bears { slack, switch: Span::from_us(500), pass: Span::from_us(80) }
+    Bears { slack, switch: Span::from_us(500), pass: Span::from_us(80), one: Span::ZERO }
 }
 
 /// The first workload, for tests of the comparison itself.

@@ -16,6 +16,8 @@ struct Disturbance {
     longer: Span,
     /// Up to so much is added to that, drawn for each job.
     varies: Span,
+    /// Only jobs of this task need more.
+    only: Option<u64>,
     /// Added too, in thousandths of what each job needs: time that interrupts take.
     slower: i64,
     switch: Span,
@@ -43,11 +45,13 @@ pub(crate) struct Bears {
     pub(crate) switch: Span,
     /// What each pass of the scheduler may take from the CPU.
     pub(crate) pass: Span,
+    /// How much longer the jobs of one task may take while those of the others do not.
+    pub(crate) one: Span,
 }
 
 /// Whether the outcomes stay the same when jobs, switches and the scheduler take so much more, and budgets end late; and whether
 /// something is missed at all.
-pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass }: Bears) -> bool {
+pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass, one }: Bears) -> bool {
     let source = Source { name: "w.yaml".into(), text: text.into() };
     let mut workload = match load(source, &Options::default()) {
         Ok(workload) => workload,
@@ -96,6 +100,11 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass 
         let (longer, varies, switch) = (us(-10), slack, switch / 2);
         Disturbance { longer, varies, switch, late: us(100), seed, ..Disturbance::default() }
     }));
+    // What delays a CPU does not delay the others.
+    if one != Span::ZERO {
+        let of_task = |n| Disturbance { longer: one, only: Some(n), ..Disturbance::default() };
+        disturbed.extend((0..workload.system.tasks.len() as u64).map(of_task));
+    }
     // One job needs a little more while another needs less: a preempted process spends time that its scheduler does not see.
     disturbed.extend((10..16).map(|seed| {
         let (longer, varies) = (us(-80), us(200));
@@ -105,12 +114,13 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass 
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, slower, switch, scheduler, returns, late, tick, plain, seed } = disturbance;
+    let Disturbance { longer, varies, only, slower, switch, scheduler, returns, late, tick, plain, seed } = disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
     (system.timing.lateness, system.timing.tick) = (late, tick);
     for (n, task) in (0..).zip(&mut system.tasks) {
+        let longer = if only.is_none_or(|only| only == n) { longer } else { Span::ZERO };
         if !task.program.steps.is_empty() {
             let total = task.program.steps.iter_mut().filter_map(run).fold(Span::ZERO, |sum, span| sum + *span);
             let extra = longer + Span::from_ns(draw_up_to(varies.ns() as u64, seed, 7, n) as i64);

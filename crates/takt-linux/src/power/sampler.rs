@@ -22,14 +22,14 @@ const FASTEST: Duration = Duration::from_millis(50);
 /// A reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sample {
-    /// Of a sensor for the power policy.
+    /// A sample of a sensor for the power policy.
     Temperature {
         /// The sensor, by its place in [`super::Settings::zones`].
         zone: usize,
         /// In m°C; `None` when the sensor was not ready or read nonsense.
         millidegrees: Option<i32>,
     },
-    /// Of a meter whose value has changed. No policy learns of it.
+    /// A new value of a meter. Policies do not receive it.
     Measured {
         /// The meter, by its place in [`super::Settings::meters`].
         meter: u16,

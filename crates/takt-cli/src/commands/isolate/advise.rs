@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let message = format!("a period of {} leaves the CPU no time for anything else", args.period);
         return Err(Failure::input(Code::OutOfRange, message, "choose a period of at least 50us"));
     }
-    // Refused before anything is measured: who is not root, and a machine without CPU sets.
+    // A user who is not root, and a machine without CPU sets, are refused before anything is measured.
     drop(open()?);
     let here = rt::affinity(0)?;
     let cpu = args.cpu.unwrap_or_else(|| here.iter().last().unwrap_or(0));
@@ -240,10 +240,10 @@ impl Advisor<'_> {
         let chosen: Vec<&Candidate> = order.iter().enumerate().filter(|(i, _)| worth(*i)).map(|(_, c)| *c).collect();
         let mut steps: Vec<Step> = chosen.iter().flat_map(|candidate| &candidate.steps).copied().collect();
         steps.sort_unstable();
-        let baseline = alone.measured().next();
-        let baseline = baseline.map_or(Interval { value: 0, low: 0, high: 0 }, |scenario| {
-            takt_latency::figure(scenario, args.figure, args.seed)
-        });
+        let baseline = alone.measured().next().ok_or_else(|| {
+            Failure::machine(Code::SystemError, "this machine without isolation was not measured", "try again")
+        })?;
+        let baseline = takt_latency::figure(baseline, args.figure, args.seed);
         let advice = Advice {
             reading,
             candidates: &candidates,
@@ -364,7 +364,7 @@ fn idle(candidate: &Candidate, created: &Created) -> Option<String> {
 
 /// The body of the measured process.
 pub(crate) fn sample(args: &Sample) -> Outcome {
-    // Of a killed experiment nothing remains on the CPU.
+    // Nothing of a killed experiment remains on the CPU.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(io::Error::from)?;
     match &args.enter {
         Some(set) => std::fs::write(set.join("cgroup.procs"), "0")?,

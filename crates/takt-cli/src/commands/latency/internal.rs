@@ -147,7 +147,7 @@ fn measured(args: &Measure) -> io::Result<()> {
     let (cpus, period) = (CpuSet::single(args.cpu), Span::from_ns(args.period));
     let windows = scenario.place == scenario::Place::Windows;
     if !windows {
-        // Of a killed experiment nothing remains on the CPU. The watcher of a run ends its processes.
+        // Nothing of a killed experiment remains on the CPU. The watcher of a run ends its processes.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     }
     if let Some(group) = &args.enter {
