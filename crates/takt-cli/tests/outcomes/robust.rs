@@ -100,7 +100,7 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
         let (longer, varies, switch) = (us(-10), slack, switch / 2);
         Disturbance { longer, varies, switch, late: us(100), seed, ..Disturbance::default() }
     }));
-    // What delays a CPU does not delay the others.
+    // A delay of one CPU does not reach the others.
     if one != Span::ZERO {
         let of_task = |n| Disturbance { longer: one, only: Some(n), ..Disturbance::default() };
         disturbed.extend((0..workload.system.tasks.len() as u64).map(of_task));
