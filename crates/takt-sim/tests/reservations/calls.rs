@@ -128,6 +128,14 @@ fn calls_of_others_make_nobody_late_who_stays_within_its_reservation() {
     for_all(200, any::<u64>(), nobody_is_late_who_stays_within_its_reservation);
 }
 
+/// A server that sleeps with a gift must not have both that and its own budget when it wakes up.
+#[test]
+fn a_gift_is_not_kept_during_sleep() {
+    for seed in [1_178_198_094_307_783_757, 9_615_467_189_930_062_479] {
+        nobody_is_late_who_stays_within_its_reservation(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
+}
+
 /// The runtime of a call held at once and its period later: for a while the server had more than was admitted.
 #[test]
 fn a_call_changes_runtime_and_period_of_a_server_together() {

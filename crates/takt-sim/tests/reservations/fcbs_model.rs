@@ -138,7 +138,8 @@ impl Model {
         if server.jobs.len() > 1 {
             return;
         }
-        // At least its share of the time until its deadline, gifts apart: it gets a whole budget from now on.
+        server.gifts.clear();
+        // At least its share of the time until its deadline: it gets a whole budget from now on.
         let own = sum(&server.own);
         if server.deadline <= now || own * server.period >= (server.deadline - now) * server.budget {
             server.refill(k, now);
@@ -291,8 +292,8 @@ fn what_the_paper_leaves_open() {
         ),
         (
             // At 8 b has its fourth budget, of 1 ms until 24, and a adds 1 ms to it. At 13 d gives it 1 ms until 18, which is enough,
-            // and its own remains. At 16 its share of the 8 ms until 24 is 1.6 ms: with the gift it has 2 ms, but only 1 ms is its own.
-            // It keeps its deadline, and a goes first.
+            // and its own remains. At 16 it loses the 1 ms of a. Its share of the 8 ms until 24 is 1.6 ms, so it keeps its own 1 ms and
+            // its deadline, and a goes first.
             "a gift brings no budget early",
             &[(3, 12, &[(0, 5), (10, 1)]), (1, 5, &[(4, 4), (16, 1)]), (5, 10, &[(14, 2)]), (3, 5, &[(8, 5)])],
             "a0-4 b4-7 a7-8 d8-13 b13-14 c14-16 a16-17 b17-18",

@@ -7,7 +7,6 @@
 //! The paper's figure 4 does not keep this as it stands. The manual page says what is resolved, and how the literal form goes
 //! wrong.
 
-use super::server::Server;
 use super::servers::Servers;
 use super::{Rule, build};
 use crate::model::{CpuTest, Fact, Kind, Need, Profile, Reservations, Setting, TaskId, When};
@@ -112,19 +111,18 @@ impl Rule for Fcbs {
         Fcbs::of_size(build.system.tasks.len(), servers.clusters(), build.spec.value("variant") == Some(1))
     }
 
-    /// The rule of CBS for its own budget alone. If a gift counted, a server that has used its budget could have the next one
-    /// before its deadline, and so more than Q / P.
-    fn is_stale(&self, task: TaskId, server: &Server, now: Time) -> bool {
-        let unaided = if self.literal { i128::MAX } else { self.unaided[task.index()] };
-        Server { left: server.left.min(unaided), ..*server }.is_stale(now, true)
-    }
-
-    /// A whole budget is its own, and a gift beside the one that is out of date is lost with it.
+    /// An added gift is lost while a server sleeps: the CPU could be idle meanwhile. With the gift, the rule of CBS could bring a server
+    /// that has used its budget the next one early. Without that rule, the server could have more than its share of the time until
+    /// its deadline.
     fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
         let (now, unit) = (cx.now(), servers.unit);
-        if self.is_stale(task, servers.get(task), now) {
-            self.unaided[task.index()] = i128::MAX;
-            servers.get_mut(task).renew(now, unit);
+        let unaided = core::mem::replace(&mut self.unaided[task.index()], i128::MAX);
+        let server = servers.get_mut(task);
+        if !self.literal {
+            server.left = server.left.min(unaided);
+        }
+        if server.is_stale(now, true) {
+            server.renew(now, unit);
         }
     }
 
@@ -229,8 +227,8 @@ is that of CBS. Only servers with a deadline after (1) or no earlier than (2) th
 deadline when it is given on, and a server that runs on a gift does not lose its own budget. A bonus is only for a job whose
 server has a deadline no earlier, and is lost when any other job becomes ready. A server gets no second gift while it has
 one, and loses it when its job blocks. A gift without a receiver stays with its server, by the rules of CBS. Jobs use an
-added gift before the server's own budget. When the server wakes up, the rule of CBS (e >= (s - now) Q / P) is applied to its
-own budget alone. With the gift, a server that has used its budget would get the next one early, and more than Q / P.
+added gift before the server's own budget. The rest of the gift is lost when the server wakes up again, before the rule of CBS
+is applied. With the gift, a server that has used its budget could get the next one early, and more than Q / P.
 
 **Settings.** `variant`, by default `resolved`.
 
