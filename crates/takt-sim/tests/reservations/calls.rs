@@ -128,6 +128,12 @@ fn calls_of_others_make_nobody_late_who_stays_within_its_reservation() {
     for_all(200, any::<u64>(), reserved_tasks_meet_their_deadlines);
 }
 
+/// The task has used budgets ahead of time, lowers its runtime, sleeps and raises it again.
+#[test]
+fn a_smaller_share_brings_no_budget_early() {
+    reserved_tasks_meet_their_deadlines(4_455_953_959_876_257_417).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// GRUB: the task has asked for a longer period. Its next budget lasts as the smaller share says.
 #[test]
 fn a_budget_of_a_smaller_share_is_out_of_date_earlier() {
