@@ -159,7 +159,7 @@ impl Kernel {
     fn account(&mut self, now: Time) {
         let Some(task) = self.current else { return };
         let thread = &mut self.threads[task.index()];
-        let job = self.engine.job(task).map_or(thread.job, |job| job.number);
+        let job = self.engine.job_number(task).unwrap_or(thread.job);
         if thread.job != job {
             (thread.job, thread.used, thread.known) = (job, Span::ZERO, Span::ZERO);
         }

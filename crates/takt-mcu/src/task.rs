@@ -25,7 +25,7 @@ pub(crate) fn call_if(make: impl FnOnce(critical_section::CriticalSection<'_>) -
             return Err(Error::NotATask);
         }
         let Some(call) = make(cs) else { return Ok(None) };
-        shared.call.borrow(cs).set(Some(call));
+        shared.call.borrow(cs).set(call);
         port::pend();
         Ok(Some(current))
     })?;

@@ -85,6 +85,13 @@ pub(crate) fn handler_stack_used() -> u32 {
     port::handler_stack_used()
 }
 
+/// The return addresses of the two functions that led to a panic. Only the panic handler calls it.
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub(crate) fn panicked_at() -> [u32; 2] {
+    port::panicked_at()
+}
+
 /// Bytes that were allocated before the start, and the number of allocations after it.
 pub(crate) fn memory() -> (u32, u32) {
     port::memory()
