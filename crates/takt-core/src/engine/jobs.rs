@@ -353,12 +353,13 @@ impl State {
 
     /// A task without a present job has no further ones.
     pub(super) fn depart(&mut self, task: TaskId, departure: Departure, sink: &mut dyn Sink) {
+        let hartstone = self.backlog() == Backlog::Hartstone;
         let run = &mut self.runs[task.index()];
         if run.is_gone() {
             return;
         }
         let queued = core::mem::take(&mut run.pending);
-        let queued = if self.backlog() == Backlog::Hartstone { 0 } else { queued };
+        let queued = if hartstone { 0 } else { queued };
         let last = run.job;
         let mut planned = run.base;
         run.phase = if departure == Departure::Failed { Phase::Failed } else { Phase::Gone };
