@@ -66,14 +66,13 @@ pub(crate) struct Room<T> {
 }
 
 #[repr(u8)]
-#[derive(Default)]
+#[derive(Clone, Copy)]
 enum Held<T> {
-    #[default]
     Nothing = 0,
     Value(T) = 1,
 }
 
-impl<T> Room<T> {
+impl<T: Copy> Room<T> {
     const fn empty() -> Room<T> {
         Room { is_full: Cell::new(false), held: Cell::new(Held::Nothing) }
     }
@@ -90,7 +89,7 @@ impl<T> Room<T> {
         if !self.is_full.take() {
             return None;
         }
-        match self.held.take() {
+        match self.held.get() {
             Held::Nothing => None,
             Held::Value(value) => Some(value),
         }
@@ -130,7 +129,7 @@ pub(crate) struct Shared {
     pub(crate) call: Mutex<Room<Call>>,
     pub(crate) current: Mutex<Current>,
     pub(crate) fault: Mutex<Room<Fault>>,
-    pub(crate) counts: Mutex<Cell<Option<Counts>>>,
+    pub(crate) counts: Mutex<Room<Counts>>,
     noted: Mutex<Cell<bool>>,
     own: Mutex<[Cell<u64>; FIGURES]>,
     clock: Mutex<Cell<Clock>>,
@@ -186,7 +185,7 @@ impl Shared {
             call: Mutex::new(Room::empty()),
             current: Mutex::new(Current(Cell::new(!IDLE))),
             fault: Mutex::new(Room::empty()),
-            counts: Mutex::new(Cell::new(None)),
+            counts: Mutex::new(Room::empty()),
             noted: Mutex::new(Cell::new(false)),
             own: Mutex::new([const { Cell::new(0) }; FIGURES]),
             clock: Mutex::new(Cell::new(Clock { last: 0, high: 0, zero: 0, nanoseconds: 0, ticks: 0 })),
@@ -283,6 +282,11 @@ impl Shared {
     /// Whether something was noted since the last call.
     pub(crate) fn take_noted(&self, cs: CriticalSection<'_>) -> bool {
         self.noted.borrow(cs).take()
+    }
+
+    /// Whether something was noted since the last call of [`Shared::take_noted`].
+    pub(crate) fn has_noted(&self, cs: CriticalSection<'_>) -> bool {
+        self.noted.borrow(cs).get()
     }
 
     /// The notes about a task since the last call.

@@ -196,7 +196,7 @@ impl TaskRef {
     /// [`Error::InInterrupt`].
     pub fn counts(self) -> Result<Counts, Error> {
         call(Call::Counts(self.0))?;
-        free(|cs| port::shared().counts.borrow(cs).get()).ok_or(Error::NotATask)
+        free(|cs| port::shared().counts.borrow(cs).take()).ok_or(Error::NotATask)
     }
 
     /// CPU time of the task until the last entry of the kernel.

@@ -82,7 +82,10 @@ impl State {
     pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
         let State { runs, system, .. } = self;
         let (run, described) = (&mut runs[task.index()], &system.tasks[task.index()]);
-        let (deadline, backlog) = (described.deadline.map(|d| release + d), if cfg!(feature = "backlogs") { system.backlog } else { Backlog::Queue });
+        let (deadline, backlog) = (
+            described.deadline.map(|d| release + d),
+            if cfg!(feature = "backlogs") { system.backlog } else { Backlog::Queue },
+        );
         let job = run.next_job;
         run.next_job += 1;
         if run.has_job() && backlog == Backlog::Hartstone {

@@ -362,7 +362,9 @@ fn suits_build(system: &System) -> Result<(), Invalid> {
     let activated = || tasks.iter().any(|task| task.arrival == Arrival::Activated);
     let one_cpu = || cpus.len() == 1 && speeds.is_empty() && windows.is_empty() && domains.is_empty() && !activated();
     if !cfg!(feature = "multiprocessor") && !one_cpu() {
-        return Err(Invalid::Unsuitable("this build of the engine is for one CPU: it lacks the feature `multiprocessor`"));
+        return Err(Invalid::Unsuitable(
+            "this build of the engine is for one CPU: it lacks the feature `multiprocessor`",
+        ));
     }
     if !cfg!(feature = "backlogs") && *backlog != Backlog::Queue {
         return Err(Invalid::Unsuitable("this build of the engine queues late jobs: it lacks the feature `backlogs`"));

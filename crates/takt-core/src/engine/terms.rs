@@ -87,7 +87,8 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.mode = Some(Mode { period, deadline, called: false });
         if run.has_job() && run.fresh && !run.handler {
-            run.declared = runtime.map(|r| Work::nominal(if cfg!(feature = "timing") { scaled(r, run.load) } else { r }));
+            run.declared =
+                runtime.map(|r| Work::nominal(if cfg!(feature = "timing") { scaled(r, run.load) } else { r }));
         }
         self.system.tasks[task.index()].runtime = runtime;
         self.changed(task);

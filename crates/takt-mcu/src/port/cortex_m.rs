@@ -13,6 +13,7 @@ use takt_core::time::Time;
 
 const ICSR: *mut u32 = 0xE000_ED04 as *mut u32;
 const PENDSV_SET: u32 = 1 << 28;
+const PENDSV_CLEAR: u32 = 1 << 27;
 const SHPR3: *mut u32 = 0xE000_ED20 as *mut u32;
 const SHCSR: *mut u32 = 0xE000_ED24 as *mut u32;
 #[cfg(target_has_atomic = "32")]
@@ -75,6 +76,12 @@ pub(super) fn pend() {
     // SAFETY: a register of the processor, in which zeros change nothing.
     unsafe { ICSR.write_volatile(PENDSV_SET) };
     cortex_m::asm::dsb();
+}
+
+#[inline(always)]
+pub(super) fn unpend() {
+    // SAFETY: a register of the processor, in which zeros change nothing.
+    unsafe { ICSR.write_volatile(PENDSV_CLEAR) };
 }
 
 #[inline(always)]
@@ -442,7 +449,8 @@ pub(super) fn panicked_at() -> [u32; 2] {
             break;
         }
         // SAFETY: aligned words of the memory, which holds all stacks.
-        let (next, back) = unsafe { ((frame as *const u32).read_volatile(), (frame as *const u32).add(1).read_volatile()) };
+        let (next, back) =
+            unsafe { ((frame as *const u32).read_volatile(), (frame as *const u32).add(1).read_volatile()) };
         *address = back & !1;
         // Older frames are further up.
         frame = if next > frame { next } else { 0 };

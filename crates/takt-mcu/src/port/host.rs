@@ -217,6 +217,10 @@ pub(super) fn pend() {
     PENDED.with(|pended| pended.set(true));
 }
 
+pub(super) fn unpend() {
+    PENDED.with(|pended| pended.set(false));
+}
+
 pub(super) fn in_interrupt() -> bool {
     IN_INTERRUPT.with(Cell::get) || machine().is_none()
 }

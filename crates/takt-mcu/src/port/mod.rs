@@ -34,6 +34,12 @@ pub(crate) fn pend() {
     port::pend();
 }
 
+/// The kernel runs, and is about to see all that was noted so far: it need not run again for that.
+#[inline]
+pub(crate) fn unpend() {
+    port::unpend();
+}
+
 /// Whether an interrupt is served.
 #[inline]
 pub(crate) fn in_interrupt() -> bool {

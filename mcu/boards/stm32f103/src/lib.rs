@@ -42,9 +42,7 @@ mod timer_register {
     pub(crate) const RELOAD: usize = 11;
     pub(crate) const COMPARE: usize = 13;
 }
-use timer_register::{
-    COMPARE, CONTROL, CONTROL_2, COUNTER, EVENTS, INTERRUPTS, PRESCALER, RELOAD, SLAVE_MODE, STATUS,
-};
+use timer_register::{COMPARE, CONTROL, CONTROL_2, COUNTER, EVENTS, INTERRUPTS, PRESCALER, RELOAD, SLAVE_MODE, STATUS};
 
 /// The interrupt of a timer's first compare unit.
 const COMPARED: u32 = 1 << 1;
