@@ -315,7 +315,9 @@ impl Kernel {
     /// Whether something has come up since the last step: a note, or an instant of the engine, unless the run is over. The end of a budget is for
     /// the next entry, which measures the job.
     fn came_up(&self, now: Time) -> bool {
-        let due = || self.engine.next_due_with_budgets_from(Time::MAX).is_some_and(|due| due <= now);
+        let is_due = |due: Option<Time>| due.is_some_and(|due| due <= now);
+        // The first question is the cheaper one.
+        let due = || is_due(self.engine.next_due()) && is_due(self.engine.next_due_with_budgets_from(Time::MAX));
         (due() || free(|cs| port::shared().has_noted(cs))) && self.end.is_none_or(|end| now < end)
     }
 

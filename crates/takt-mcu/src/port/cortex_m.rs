@@ -7,7 +7,7 @@ use crate::fault::{Cause, Fault};
 use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::arch::{asm, global_asm, naked_asm};
+use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 use takt_core::time::Time;
 
@@ -356,7 +356,7 @@ unsafe extern "C" fn HardFault(frame: *const u32) -> ! {
 // Copies and fills for the compiler, in place of those of its library, which take ten times as much flash: words, and then the bytes that remain.
 // The processor reads and writes words at any address. A Cortex-M0+ does not, and has no exclusive access either.
 #[cfg(target_has_atomic = "32")]
-global_asm!(
+core::arch::global_asm!(
     ".syntax unified",
     ".macro takt_function name",
     ".global \\name",
