@@ -85,7 +85,7 @@ pub(crate) fn stack(size: usize, align: usize) -> *mut u8 {
 /// Whether an address is that of two aligned words above the program's own data, where all stacks are.
 pub(crate) fn holds(address: u32) -> bool {
     let address = address as usize;
-    address % 4 == 0 && (bottom()..top() - 4).contains(&address)
+    address.is_multiple_of(4) && (bottom()..top() - 4).contains(&address)
 }
 
 /// Bytes that were given away, and the number of allocations after the start.

@@ -16,7 +16,7 @@ pub enum Cause {
     Usage = 4,
     /// A fault within the handler of a fault.
     Hard = 5,
-    /// A panic. Program counter and link register are the return addresses of the two functions that led to it.
+    /// A panic. Program counter and link register are the addresses of the two calls that led to it: one of them is in the program.
     Panic = 6,
     /// Memory was exhausted; the detail is the number of bytes that were asked for.
     OutOfMemory = 7,

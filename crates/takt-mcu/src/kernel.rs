@@ -580,7 +580,7 @@ impl Scheduler for Kernel {
             self.step(now);
             steps += 1;
         }
-        // What came up meanwhile does not wait for an entry of its own.
+        // Events during the step do not wait for an entry of their own.
         loop {
             let counter = self.board.ticks();
             let now = free(|cs| port::shared().at(cs, counter));

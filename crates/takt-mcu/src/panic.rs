@@ -6,7 +6,7 @@ use crate::shared::IDLE;
 use core::panic::PanicInfo;
 
 /// It reads neither the message nor the place of the source, so that the linker leaves these out of the image: they take a tenth of it. The
-/// return addresses name the place as well (`addr2line`).
+/// addresses of the calls name the place as well (`addr2line`).
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     let [pc, lr] = port::panicked_at();

@@ -436,8 +436,8 @@ core::arch::global_asm!(
     ".previous",
 );
 
-/// Two return addresses: that of the function that called the panic handler's caller, and that of its caller. Thumb code keeps the chain of its
-/// frames in r7. An address is zero where the chain has left the memory.
+/// The addresses of the two calls that led to the caller of the panic handler, the inner one first. Thumb code keeps the chain of its frames in r7. An
+/// address is zero where the chain has left the memory.
 #[inline(always)]
 pub(super) fn panicked_at() -> [u32; 2] {
     let mut frame: u32;
@@ -451,7 +451,8 @@ pub(super) fn panicked_at() -> [u32; 2] {
         // SAFETY: aligned words of the memory, which holds all stacks.
         let (next, back) =
             unsafe { ((frame as *const u32).read_volatile(), (frame as *const u32).add(1).read_volatile()) };
-        *address = back & !1;
+        // A call that never returns may be the last instruction of its function.
+        *address = (back & !1).saturating_sub(2);
         // Older frames are further up.
         frame = if next > frame { next } else { 0 };
     }

@@ -91,7 +91,7 @@ pub(crate) fn handler_stack_used() -> u32 {
     port::handler_stack_used()
 }
 
-/// The return addresses of the two functions that led to a panic. Only the panic handler calls it.
+/// The addresses of the two calls that led to a panic. Only the panic handler calls it.
 #[cfg(target_os = "none")]
 #[inline(always)]
 pub(crate) fn panicked_at() -> [u32; 2] {
