@@ -597,8 +597,10 @@ impl Scheduler for Kernel {
             self.costs.add(kind, ticks);
             if self.current.is_some() {
                 self.costs.add(if self.last == self.current { SAME_TASK } else { OTHER_TASK }, ticks);
-                self.last = self.current;
             }
+        }
+        if steps > 0 {
+            self.last = self.current.or(self.last);
         }
         free(|cs| port::shared().current.borrow(cs).set(self.current.map_or(IDLE, TaskId::index)));
         self.current.map_or(self.threads.len(), TaskId::index)
