@@ -66,6 +66,15 @@ fn sweep(args: &Sweep) -> Outcome {
         let message = format!("a period of {} leaves the CPU no time for anything else", args.period);
         return Err(Failure::input(Code::OutOfRange, message, "choose a period of at least 50us"));
     }
+    if args.check_trace.is_some() && args.method == measure::Method::Timer {
+        let message =
+            "--check-trace cannot be combined with `--method timer`: the kernel arms a periodic timer in its interrupt";
+        return Err(Failure::input(
+            Code::ConflictingOptions,
+            message,
+            "choose `--method nanosleep` or `--method timerfd`",
+        ));
+    }
     let written = [&args.output, &args.csv, &args.html, &args.tails, &args.density];
     files::ready([], written.into_iter().flatten())?;
     let results = sweep::measure(args)?;
@@ -78,8 +87,10 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.tails, &|| takt_latency::tails(&results))?;
     write(&args.density, &|| takt_latency::density(&results))?;
     let claims = if args.check_order { takt_latency::order(&results, args.seed) } else { Vec::new() };
-    output::results(&results, &claims, args.seed, args.json)?;
-    Ok(if claims.iter().all(|claim| claim.holds) { Verdict::Done } else { Verdict::No })
+    output::results(&results, &claims, args.check_trace, args.seed, args.json)?;
+    let agrees = |limit: Span| results.agreements().all(|(_, agreement)| agreement.holds(limit.ns()));
+    let holds = claims.iter().all(|claim| claim.holds) && args.check_trace.is_none_or(agrees);
+    Ok(if holds { Verdict::Done } else { Verdict::No })
 }
 
 fn read(path: &Path) -> Result<Results, Failure> {
