@@ -51,6 +51,8 @@ pub(crate) struct Options {
     power: bool,
     /// The tests of isolated CPUs alone, with so many random sequences.
     isolate: Option<u32>,
+    /// The tests of measured lateness alone.
+    latency: bool,
     verbose: bool,
     until: Option<Instant>,
 }
@@ -77,6 +79,7 @@ impl Options {
                 "--multi" => options.multi = true,
                 "--power" => options.power = true,
                 "--isolate" => options.isolate = Some(SEQUENCES),
+                "--latency" => options.latency = true,
                 "--verbose" => options.verbose = true,
                 _ => return None,
             }
@@ -95,6 +98,8 @@ enum Mode {
     Power,
     /// As `Multi`, with the tests of isolated CPUs alone.
     Isolate,
+    /// As `Exact`, with the tests of measured lateness alone, which `Exact` has, too.
+    Latency,
 }
 
 impl Mode {
@@ -105,11 +110,12 @@ impl Mode {
             Mode::Multi => "multi",
             Mode::Power => "power",
             Mode::Isolate => "isolate",
+            Mode::Latency => "latency",
         }
     }
     fn arguments(self) -> &'static str {
         match self {
-            Mode::Exact => {
+            Mode::Exact | Mode::Latency => {
                 "-smp 1 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
             Mode::Order | Mode::Power => {
@@ -152,8 +158,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.isolate.is_some() {
         modes = vec![Mode::Isolate];
     }
+    if options.latency {
+        modes = vec![Mode::Latency];
+    }
     let mut boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
-    let first = kernels.first().filter(|_| options.isolate.is_none());
+    let first = kernels.first().filter(|_| options.isolate.is_none() && !options.latency);
     let hardware = match first.map(|kernel| (kernel, power::Hardware::prepare(&dir, kernel, &initramfs))) {
         Some((kernel, Ok(hardware))) => {
             boots.retain(|_| !options.power);
@@ -281,7 +290,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
-    for script in ["functions.sh", "power.sh", "isolate.sh"] {
+    for script in ["functions.sh", "power.sh", "isolate.sh", "latency.sh"] {
         archive.file(script, &fs::read(root().join("xtask/vm").join(script))?)?;
     }
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;

@@ -89,15 +89,24 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
     // It undoes isolations, and removes the instance of tracing, when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
     let traced = |most: u16| Tracer::create(&run, cpu, usize::from(most), args.check_trace.is_some());
+    let mut untraced = None;
     let tracer = match args.explain {
         Some(most) => Some(traced(most)?),
         None if args.check_trace.is_some() => Some(traced(if args.check_order { CHECKED } else { 0 })?),
         // The check of the order is not about causes, so it does without where the kernel shows none.
-        None if args.check_order => traced(CHECKED).ok(),
+        None if args.check_order => match traced(CHECKED) {
+            Ok(tracer) => Some(tracer),
+            Err(failure) => {
+                untraced = Some(format!("the order is checked without the causes of late samples: {}", failure.text()));
+                None
+            }
+        },
         None => None,
     };
     let experiment = Experiment { args, run, cpu, load, interrupted, tracer };
-    experiment.rounds()
+    let mut results = experiment.rounds()?;
+    results.notes.extend(untraced);
+    Ok(results)
 }
 
 impl Experiment<'_> {
