@@ -5,8 +5,8 @@
 # The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
 # instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
 # parallel on a slow emulator, where only counts and clean ends mean something. takt.mode=power: as order, on a machine with frequencies, which has
-# tests of its own. takt.mode=isolate: as multi, and only the tests of isolated CPUs. takt.mode=latency: as exact, and only the
-# tests of measured lateness.
+# tests of its own. takt.mode=isolate: as multi, and only the tests of isolated CPUs. takt.mode=latency: as exact, with more
+# instructions in a microsecond, and only the tests of measured lateness.
 
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -297,7 +297,6 @@ if [ "$mode" = order ]; then
 fi
 if [ "$mode" = exact ]; then
     expect 0 "a step of the wall clock" clock_step
-    . /latency.sh
 fi
 # The clock of the host wakes the machine, since the virtual one stands still with it.
 if [ "$mode" = multi ]; then

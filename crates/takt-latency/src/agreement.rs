@@ -2,10 +2,10 @@
 //!
 //! The kernel's account of a wake-up has two events of the task's thread: the arming of a timer, with the instant of its expiry, and the return of the
 //! system call in which the thread waited. The measured lateness is that of the next reading of the clock, so it is longer by the way from the kernel
-//! to that reading.
+//! to that reading. Interrupts and other threads in between are in the trace, too, and are part of the kernel's account.
 
 use crate::explain::{Sample, number};
-use crate::kernel::{Action, KernelTrace};
+use crate::kernel::{Action, Event, KernelTrace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Pair {
     /// The lateness that the task measured. Nanoseconds.
     pub measured: i64,
-    /// The lateness of the return from the kernel, by the kernel's trace. Nanoseconds.
+    /// The lateness by the kernel's trace: that of the return from the kernel, and the time that was taken from the task after it. Nanoseconds.
     pub traced: i64,
 }
 
@@ -61,16 +61,16 @@ impl Agreement {
 }
 
 /// The wake-ups of one round, which are in the order of their instants, in both accounts. Further the number of wake-ups for which the task was still
-/// late, and the number of those that the trace lacks. The measured lateness takes no part in finding the events. O(events + n log n).
+/// late, and the number of those that the trace lacks. The measured lateness takes no part in finding the return. O(events + n log n).
 #[must_use]
 pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usize) {
     let Some(pid) = samples.first().map(|sample| number(trace, *sample)) else { return (Vec::new(), 0, 0) };
     let mut armed: BTreeMap<i64, i64> = BTreeMap::new();
-    let mut returns: Vec<i64> = Vec::new();
-    for event in &trace.events {
+    let mut returns: Vec<usize> = Vec::new();
+    for (index, event) in trace.events.iter().enumerate() {
         match event.action {
             Action::TimerStart { pid: by, expires, .. } if by == pid => drop(armed.insert(expires, event.at)),
-            Action::Return { pid: of } if of == pid => returns.push(event.at),
+            Action::Return { pid: of } if of == pid => returns.push(index),
             _ => {}
         }
     }
@@ -81,10 +81,14 @@ pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usiz
         // A signal can interrupt a wait before its timer expires.
         let returned = armed.and_then(|armed| {
             let from = armed.max(sample.planned);
-            returns.get(returns.partition_point(|at| *at < from)).copied()
+            returns.get(returns.partition_point(|index| trace.events[*index].at < from)).copied()
         });
         match returned {
-            Some(at) => pairs.push(Pair { measured: sample.late, traced: at - sample.planned }),
+            Some(index) => {
+                let late = trace.events[index].at - sample.planned;
+                let taken = taken(&trace.events[index..], pid, sample.planned + sample.late);
+                pairs.push(Pair { measured: sample.late, traced: late + taken });
+            }
             None if read >= sample.planned => behind += 1,
             None => missing += 1,
         }
@@ -93,10 +97,37 @@ pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usiz
     (pairs, behind, missing)
 }
 
+/// The time until then in which the CPU of the first event, a return to the thread, had interrupts or other threads. O(events until then).
+fn taken(events: &[Event], pid: u32, until: i64) -> i64 {
+    let Some(first) = events.first() else { return 0 };
+    let (mut open, mut runs, mut since, mut sum) = (Vec::new(), true, first.at, 0);
+    for event in events.iter().take_while(|event| event.at < until).filter(|event| event.cpu == first.cpu) {
+        if !runs || !open.is_empty() {
+            sum += event.at - since;
+        }
+        since = event.at;
+        match event.action {
+            Action::Enter(interrupt) => open.push(interrupt),
+            Action::Leave(interrupt) => {
+                if let Some(place) = open.iter().rposition(|other| *other == interrupt) {
+                    open.truncate(place);
+                }
+            }
+            Action::Switch { next, .. } => {
+                runs = next.pid == pid;
+                open.clear();
+            }
+            _ => {}
+        }
+    }
+    // After its last event, the task reads the clock.
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Event;
+    use crate::kernel::{Interrupt, Thread};
 
     /// Wake-ups each 1000 ns from 1000 on, which return after the planned instant by these times.
     fn trace(returns: &[i64]) -> KernelTrace {
@@ -146,6 +177,26 @@ mod tests {
         let (found, behind, missing) = pairs(&trace(&[20, 80]), &shifted);
         assert!(found.is_empty() && behind == 0 && missing == 2);
         assert!(!Agreement::of(&found, behind, missing).holds(i64::MAX));
+    }
+
+    /// An interrupt and a thread between the return and the reading are in both accounts. What the trace does not show is a difference.
+    #[test]
+    fn time_that_is_taken_after_the_return_is_in_the_kernels_account() {
+        let timer = Interrupt::Vector("local_timer");
+        let thread = |pid| Thread { pid, prio: 9, name: "t".into() };
+        let switch = |prev, next| Action::Switch { prev: thread(prev), runnable: true, next: thread(next) };
+        let mut disturbed = trace(&[20]);
+        for (at, action) in [
+            (1030, Action::Enter(timer)),
+            (1050, Action::Leave(timer)),
+            (1060, switch(7, 8)),
+            (1100, switch(8, 7)),
+            (1180, Action::Enter(timer)),
+        ] {
+            disturbed.events.push(Event { at, cpu: 0, action });
+        }
+        let (found, ..) = pairs(&disturbed, &samples(&[110]));
+        assert_eq!(found, [Pair { measured: 110, traced: 20 + 20 + 40 }]);
     }
 
     #[test]

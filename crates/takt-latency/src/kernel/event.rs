@@ -221,18 +221,46 @@ pub struct KernelTrace {
 
 /// Which fields an event of interest has.
 enum Reader {
-    Switch { prev: [Field; 3], state: Field, next: [Field; 3] },
+    Switch {
+        prev: [Field; 3],
+        state: Field,
+        next: [Field; 3],
+    },
     Waking([Field; 3]),
-    TimerStart { pid: Field, timer: Field, expires: Field },
+    TimerStart {
+        pid: Field,
+        timer: Field,
+        expires: Field,
+    },
     TimerExpire(Field),
-    Device { enter: bool, number: Field, name: Option<Field> },
-    Soft { enter: bool, number: Field },
-    Vector { enter: bool, name: &'static str },
+    Device {
+        enter: bool,
+        number: Field,
+        name: Option<Field>,
+    },
+    Soft {
+        enter: bool,
+        number: Field,
+    },
+    Vector {
+        enter: bool,
+        name: &'static str,
+    },
     Return(Field),
-    InterruptNoise { name: Field, ns: Field },
-    SoftNoise { number: Field, ns: Field },
-    NonMaskableNoise(Field),
-    ThreadNoise { name: Field, pid: Field, ns: Field },
+    /// What it is about, and the fields of its start and its own time.
+    Noise {
+        of: Noise,
+        start: Field,
+        ns: Field,
+    },
+}
+
+/// The source of an event of the tracer `osnoise`.
+enum Noise {
+    Interrupt(Field),
+    Soft(Field),
+    NonMaskable,
+    Thread { name: Field, pid: Field },
 }
 
 impl Reader {
@@ -258,10 +286,15 @@ impl Reader {
             "irq_handler_exit" => Reader::Device { enter: false, number: field("irq")?, name: None },
             "softirq_entry" => Reader::Soft { enter: true, number: field("vec")? },
             "softirq_exit" => Reader::Soft { enter: false, number: field("vec")? },
-            "irq_noise" => Reader::InterruptNoise { name: field("desc")?, ns: field("duration")? },
-            "softirq_noise" => Reader::SoftNoise { number: field("vector")?, ns: field("duration")? },
-            "nmi_noise" => Reader::NonMaskableNoise(field("duration")?),
-            "thread_noise" => Reader::ThreadNoise { name: field("comm")?, pid: field("pid")?, ns: field("duration")? },
+            "irq_noise" | "softirq_noise" | "nmi_noise" | "thread_noise" => {
+                let of = match format.name.as_str() {
+                    "irq_noise" => Noise::Interrupt(field("desc")?),
+                    "softirq_noise" => Noise::Soft(field("vector")?),
+                    "thread_noise" => Noise::Thread { name: field("comm")?, pid: field("pid")? },
+                    _ => Noise::NonMaskable,
+                };
+                Reader::Noise { of, start: field("start")?, ns: field("duration")? }
+            }
             name if RETURNS.iter().any(|known| known.strip_prefix("syscalls/") == Some(name)) => {
                 Reader::Return(field("common_pid")?)
             }
@@ -303,17 +336,20 @@ impl Reader {
             }
             Reader::Soft { enter, number } => edge(*enter, Interrupt::Soft(number.number(record)?)),
             Reader::Vector { enter, name } => edge(*enter, Interrupt::Vector(name)),
-            Reader::InterruptNoise { name, ns } => {
-                let source = Source::Interrupt(Name::of(elsewhere(*name, record)?));
-                Action::Noise { source, ns: ns.number(record)? }
-            }
-            Reader::SoftNoise { number, ns } => {
-                Action::Noise { source: Source::Soft(number.number(record)?), ns: ns.number(record)? }
-            }
-            Reader::NonMaskableNoise(ns) => Action::Noise { source: Source::NonMaskable, ns: ns.number(record)? },
-            Reader::ThreadNoise { name, pid, ns } => {
-                let pid = u32::try_from(pid.number(record)?).ok()?;
-                let source = Source::Thread { pid, name: Name::of(name.bytes(record)?) };
+            Reader::Noise { of, start, ns } => {
+                // A source that had the CPU when the tracer began has no start, and its time is that since boot.
+                if start.number(record)? == 0 {
+                    return None;
+                }
+                let source = match of {
+                    Noise::Interrupt(name) => Source::Interrupt(Name::of(elsewhere(*name, record)?)),
+                    Noise::Soft(number) => Source::Soft(number.number(record)?),
+                    Noise::NonMaskable => Source::NonMaskable,
+                    Noise::Thread { name, pid } => {
+                        let pid = u32::try_from(pid.number(record)?).ok()?;
+                        Source::Thread { pid, name: Name::of(name.bytes(record)?) }
+                    }
+                };
                 Action::Noise { source, ns: ns.number(record)? }
             }
             Reader::Return(pid) => Action::Return { pid: u32::try_from(pid.number(record)?).ok()? },
@@ -501,6 +537,83 @@ mod tests {
 
     fn on(at: i64, cpu: usize, pid: u32, action: Action) -> (Event, Option<u32>) {
         (Event { at, cpu, action }, Some(pid))
+    }
+
+    /// The form of events of the tracer `osnoise`, as a PREEMPT_RT kernel 7.3 describes them, and of a vector.
+    const FORMS: &str = "name: irq_noise\nID: 508\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 start;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 duration;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:__data_loc char[] desc;\toffset:24;\tsize:4;\tsigned:0;\n\tfield:int vector;\toffset:28;\tsize:4;\tsigned:1;\n\
+        name: nmi_noise\nID: 507\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 start;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 duration;\toffset:16;\tsize:8;\tsigned:0;\n\
+        name: local_timer_entry\nID: 9\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+    const PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
+
+    /// A page whose records begin after each other by these times.
+    fn page(records: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let mut data: Vec<u8> = Vec::new();
+        for (delta, record) in records {
+            data.extend((delta << 5).to_le_bytes());
+            data.extend((record.len() as u32 + 4).to_le_bytes());
+            data.extend(record);
+        }
+        let mut page = 5000u64.to_le_bytes().to_vec();
+        page.extend((data.len() as u64).to_le_bytes());
+        page.extend(data);
+        page
+    }
+
+    #[test]
+    fn noise_has_its_own_time_and_unknown_interrupts_have_a_begin_and_an_end() {
+        let record = |id: u16, start: u64, ns: u64, name: &str| {
+            let mut record = [id.to_le_bytes(), [0; 2], [7, 0], [0; 2]].concat();
+            record.extend(start.to_le_bytes());
+            record.extend(ns.to_le_bytes());
+            if id == 508 {
+                // The text is behind the fields.
+                record.extend((32u32 | 12 << 16).to_le_bytes());
+                record.extend(236u32.to_le_bytes());
+                record.extend(name.bytes().chain([0; 12]).take(12));
+            }
+            record
+        };
+        let page = page(&[
+            // It had the CPU when the tracer began: its time is unknown.
+            (10, record(508, 0, 9_000_000, "thermal")),
+            (100, record(508, 77, 40, "thermal")),
+            (100, record(508, 88, 30, "local_timer")),
+            (100, record(508, 99, 50, "local_timer")),
+            (100, record(507, 111, 60, "")),
+        ]);
+        let trace = KernelTrace::read(PAGE, FORMS, &[(1, &page)]).unwrap();
+        let sum = |count, ns, longest| Sum { count, ns, longest };
+        assert_eq!(
+            trace.noise(1, &[]),
+            [
+                (Source::Interrupt("local_timer".into()), sum(2, 80, 50)),
+                (Source::Interrupt("thermal".into()), sum(1, 40, 40)),
+                (Source::NonMaskable, sum(1, 60, 60)),
+            ]
+        );
+        assert!(trace.noise(0, &[]).is_empty());
+        // The vector of the timer has events of its own.
+        let edges: Vec<(i64, Action)> = trace
+            .events
+            .iter()
+            .filter(|event| !matches!(event.action, Action::Noise { .. }))
+            .map(|event| (event.at, event.action))
+            .collect();
+        let thermal = Interrupt::Other("thermal".into());
+        assert_eq!(
+            edges,
+            [
+                (5070, Action::Enter(thermal)),
+                (5110, Action::Leave(thermal)),
+                (5350, Action::Enter(Interrupt::NonMaskable)),
+                (5410, Action::Leave(Interrupt::NonMaskable)),
+            ]
+        );
+        assert_eq!(thermal.name(&BTreeMap::new()), "interrupt thermal");
     }
 
     #[test]
