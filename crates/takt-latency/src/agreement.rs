@@ -179,7 +179,7 @@ mod tests {
         assert!(!Agreement::of(&found, behind, missing).holds(i64::MAX));
     }
 
-    /// An interrupt and a thread between the return and the reading are in both accounts. What the trace does not show is a difference.
+    /// An interrupt and a thread between the return and the reading are in both accounts. Time without events is a difference.
     #[test]
     fn time_that_is_taken_after_the_return_is_in_the_kernels_account() {
         let timer = Interrupt::Vector("local_timer");

@@ -247,7 +247,7 @@ enum Reader {
         name: &'static str,
     },
     Return(Field),
-    /// What it is about, and the fields of its start and its own time.
+    /// Its source, and the fields of its start and its own time.
     Noise {
         of: Noise,
         start: Field,

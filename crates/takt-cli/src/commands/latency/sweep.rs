@@ -327,7 +327,7 @@ impl Experiment<'_> {
         }
     }
 
-    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class. What took its CPU is added to the sources.
+    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class. The sources get the noise on its CPU.
     fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<Option<(Span, Vec<i64>)>, Failure> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
         let count = (length.ns() / self.args.period.ns()).max(1);

@@ -30,7 +30,7 @@ pub(super) struct Tracer {
     returns: bool,
 }
 
-/// What the trace of a round says.
+/// The kernel's account of a round.
 #[derive(Default)]
 pub(super) struct Account {
     /// The latest samples with their causes.
