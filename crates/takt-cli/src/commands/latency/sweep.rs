@@ -417,7 +417,12 @@ fn noise_note(cpu: usize, sources: BTreeMap<Source, Sum>) -> Option<String> {
     let mut sources: Vec<(Source, Sum)> = sources.into_iter().collect();
     sources.sort_by_key(|(source, sum)| (std::cmp::Reverse(sum.ns), *source));
     let of = |(source, sum): &(Source, Sum)| {
-        format!("{source} {} in {}, the longest {}", Span::from_ns(sum.ns), sum.count, Span::from_ns(sum.longest))
+        format!(
+            "{source} {} times for {}, the longest {}",
+            sum.count,
+            Span::from_ns(sum.ns),
+            Span::from_ns(sum.longest)
+        )
     };
     let named: Vec<String> = sources.iter().take(SOURCES).map(of).collect();
     (!named.is_empty())
