@@ -24,6 +24,6 @@ pub use figures::{Figures, Interval, QUANTILES, Quantile};
 pub use kernel::{
     Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread, Unexpected,
 };
-pub use order::{Claim, ORDERED, difference, order};
+pub use order::{Claim, ORDERED, PROGRAMS, difference, order, programs};
 pub use report::html;
 pub use results::{Results, Scenario, Unreadable, Worst};

@@ -39,6 +39,7 @@ fn options_without_sense_are_refused() {
         &["latency", "--check-trace", "--echo", "pipe"],
         &["latency", "--check-trace=1parsec"],
         &["latency", "--check-order", "--scenario", "idle"],
+        &["latency", "--check-order", "--check-cyclictest"],
         &["isolate", "create"],
         &["isolate", "create", "--cpus", "one"],
         &["isolate", "create", "--cpus", "1", "--without", "tsks"],

@@ -21,6 +21,9 @@ use takt_core::time::Span;
 use takt_latency::Results;
 use takt_workload::Code;
 
+/// The medians of two programs that measure the same differ by that at most. `cyclictest` reports whole microseconds, which is half a microsecond of it.
+const PROGRAMS_LIMIT: Span = Span::from_us(2);
+
 /// Measure the lateness of a time-critical process on this machine, and what reduces it
 ///
 /// A task wakes in each period and records its lateness. Scenarios differ in load, class and CPUs; they are measured in turn for several rounds, so
@@ -86,7 +89,13 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.html, &|| takt_latency::html(&results, args.seed))?;
     write(&args.tails, &|| takt_latency::tails(&results))?;
     write(&args.density, &|| takt_latency::density(&results))?;
-    let claims = if args.check_order { takt_latency::order(&results, args.seed) } else { Vec::new() };
+    let claims = match args {
+        Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),
+        Sweep { check_cyclictest: true, .. } => {
+            vec![takt_latency::programs(&results, PROGRAMS_LIMIT.ns(), args.seed)]
+        }
+        _ => Vec::new(),
+    };
     output::results(&results, &claims, args.check_trace, args.seed, args.json)?;
     let agrees = |limit: Span| results.agreements().all(|(_, agreement)| agreement.holds(limit.ns()));
     let holds = claims.iter().all(|claim| claim.holds) && args.check_trace.is_none_or(agrees);

@@ -73,7 +73,7 @@ pub(super) fn results(
             .iter()
             .map(|claim| json!({"claim": claim.text, "measured_ns": claim.measured.as_ref().map(range), "holds": claim.holds}))
             .collect();
-        let object = json!({"beside_cyclictest_ns": beside, "order": claims,
+        let object = json!({"beside_cyclictest_ns": beside, "checks": claims,
             "machine": results.machine, "task": results.task, "stress": results.stress, "limit_ns": results.limit,
             "scenarios": figures.map(of).collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": results.notes});
         return writeln!(out, "{object}");
@@ -141,7 +141,7 @@ pub(super) fn results(
         let verdict = if claim.holds { "holds" } else { "DOES NOT HOLD" };
         let measured =
             claim.measured.as_ref().map_or(String::new(), |interval| format!("; {}", with_interval(interval)));
-        writeln!(out, "order: {verdict}: {}{measured}", claim.text)?;
+        writeln!(out, "check: {verdict}: {}{measured}", claim.text)?;
     }
     for (scenario, found) in results.agreements() {
         writeln!(out, "{}", agreement(&scenario.name, found, check.unwrap_or(Span::ZERO)))?;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_latency::{Agreement, ORDERED, Pair, Results, Source, Sum};
+use takt_latency::{Agreement, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Halves, RunId, rt, watcher};
@@ -113,6 +113,7 @@ impl Experiment<'_> {
     fn rounds(&self) -> Result<Results, Failure> {
         let args = self.args;
         let chosen = match &args.scenario[..] {
+            [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
             [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
             [] => Scenario::by_default(),
             chosen => chosen.to_vec(),
@@ -246,6 +247,10 @@ impl Experiment<'_> {
     /// A round of cyclictest.
     fn peer(&self, count: usize) -> Result<Taken, Trouble> {
         if !cyclictest::is_installed() {
+            if self.args.check_cyclictest {
+                let fix = "apt-get install rt-tests";
+                return Err(Trouble::Ends(Failure::machine(Code::MissingProgram, "cyclictest is not installed", fix)));
+            }
             return Err(Trouble::Skipped("cyclictest is not installed: apt-get install rt-tests".into()));
         }
         let late = cyclictest::measure(self.cpu, self.args.priority, self.args.period, count);
