@@ -140,6 +140,14 @@ fn a_budget_of_a_smaller_share_is_out_of_date_earlier() {
     reserved_tasks_meet_their_deadlines(15_884_485_746_966_730_804).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// GRUB: rests of budgets below a nanosecond would add up to a nanosecond more than the reservation.
+#[test]
+fn rests_of_budgets_do_not_add_up() {
+    for seed in [8_915_417_734_889_436_179, 6_046_188_189_274_918_369, 8_875_472_291_335_875_793] {
+        reserved_tasks_meet_their_deadlines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
+}
+
 /// A server that sleeps with a gift must not have both that and its own budget when it wakes up.
 #[test]
 fn a_gift_is_not_kept_during_sleep() {

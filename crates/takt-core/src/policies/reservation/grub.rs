@@ -220,8 +220,7 @@ one CPU with a sum of Q / P of at most 1, a task within Q in each P meets its de
 Umax is the largest Q / P (parallel reclaiming). A server gets at least its Q at any load.
 
 **Arithmetic.** Rates and budgets are exact fractions, if a common multiple of all periods is at most 2^50 ns (13 days). Else
-shares are rounded up to 2^-50 of a CPU. A budget is exhausted when less than a nanosecond remains; the rest is added to the
-next budget.
+shares are rounded up to 2^-50 of a CPU. A budget is exhausted when less than a nanosecond remains, which is lost.
 
 **Resources, ties, budgets of tasks.** As `cbs`.
 

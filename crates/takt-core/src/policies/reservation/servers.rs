@@ -198,6 +198,8 @@ impl Servers {
     pub(super) fn replenish(&mut self, task: TaskId, hard: bool, now: Time) {
         let (least, unit) = (self.rate(task), self.unit);
         let server = self.get_mut(task);
+        // A part of a nanosecond that was too short to run is not added to the next period, whose demand is Q.
+        server.left = server.left.min(0);
         server.postpone(least, unit);
         if hard && server.deadline < now {
             server.renew(now, unit);
