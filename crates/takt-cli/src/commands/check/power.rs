@@ -106,7 +106,6 @@ impl Plan {
             lines.push(format!("warning: `takt run` refuses this power policy here: {first}{hint}"));
         }
         if let Some(lack) = &self.lacks_preferences {
-            let lack = lack.replace('\n', "; ");
             lines.push(format!("warning: `takt run` refuses `epp` here: {lack}"));
         }
         lines

@@ -128,7 +128,11 @@ fn preferences(
         return Ok(Vec::new());
     }
     let lacking = |u: &Unavailable| Failure::machine(Code::PowerUnavailable, &u.reason, &u.fix);
-    let found = found.as_ref().map_err(lacking)?;
+    let found = found.as_ref().map_err(|u| {
+        let fix =
+            "use a processor whose driver is intel_pstate or amd_pstate in active mode, or remove `epp` from the file";
+        Failure::machine(Code::PowerUnavailable, &u.reason, fix)
+    })?;
     let mut preferences: Vec<(Domain, String)> = Vec::new();
     for domain in found {
         let own = of_file(&domain.cpus);
@@ -165,7 +169,10 @@ fn preferences(
 pub(crate) fn preferences_lack(root: &Root, workload: &Workload) -> Option<String> {
     let of_file = |cpus: &CpuSet| cpus.intersection(&workload.system.cpus);
     let failure = preferences(workload, &power::domains(root), of_file).err()?;
-    Some(anstream::adapter::strip_str(failure.text()).to_string())
+    let text = anstream::adapter::strip_str(failure.text()).to_string();
+    // Without the code, which is that of `takt run`, and without the place.
+    let first = text.lines().next().unwrap_or_default();
+    Some(first.split_once("]: ").map_or(first, |(_, message)| message).to_owned())
 }
 
 /// The meters of the machine, as traces name them.
