@@ -4,17 +4,23 @@ use super::lab::Lab;
 use crate::failure::Failure;
 use crate::files;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
+use tempfile::TempDir;
 
 /// Time that each write of a frequency takes, in microseconds.
 pub(super) const DELAY_US: u32 = 100;
 /// Writes a frequency at each begin of a window, since the one before had the other frequency.
 pub(super) const POLICY: &str = "alternating:800,1600";
 
+/// A file system in memory, as that of the kernel's settings is: on a disk, the kernel's threads that write it take the CPU from the work.
+const MEMORY: &str = "/dev/shm";
+
 /// Creates the files of a machine with one frequency domain of all CPUs of the lab. Returns its directory.
-pub(super) fn machine(lab: &Lab) -> Result<PathBuf, Failure> {
-    let root = lab.path("sysfs");
-    let domain = root.join("sys/devices/system/cpu/cpufreq/policy0");
+pub(super) fn machine(lab: &Lab) -> Result<TempDir, Failure> {
+    let memory = Path::new(MEMORY);
+    let above = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let root = tempfile::Builder::new().prefix("takt-bench-").tempdir_in(above)?;
+    let domain = root.path().join("sys/devices/system/cpu/cpufreq/policy0");
     fs::create_dir_all(&domain).map_err(|e| Failure::file("create", &domain, &e))?;
     let cpus: Vec<String> = lab.all().iter().map(|cpu| cpu.to_string()).collect();
     let contents = [
@@ -29,7 +35,8 @@ pub(super) fn machine(lab: &Lab) -> Result<PathBuf, Failure> {
         ("scaling_max_freq", "1600000".into()),
         ("scaling_cur_freq", "1600000".into()),
         ("scaling_setspeed", "<unsupported>".into()),
-        ("scaling_setspeed.imitation", format!("delay {DELAY_US}")),
+        // A change of the files that follow from the frequency would take longer than the write of a real driver.
+        ("scaling_setspeed.imitation", format!("delay {DELAY_US}\nignore")),
     ];
     contents.iter().try_for_each(|(name, content)| files::write(&domain.join(name), format!("{content}\n")))?;
     Ok(root)

@@ -308,7 +308,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             case.bare.push(bare(&lab, case, iterations, alone, amount)?);
             case.takt.push(takt(&lab, case, iterations, alone, amount, None)?.0);
             if let Some(machine) = &machine {
-                let power = Some((imitated::POLICY, machine.as_path()));
+                let power = Some((imitated::POLICY, machine.path()));
                 let (loss, report) = takt(&lab, case, iterations, alone, amount, power)?;
                 case.power.push(loss);
                 case.requested += report["power"]["requested"].as_u64().unwrap_or_default();
