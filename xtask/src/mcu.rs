@@ -19,6 +19,13 @@ const FIGURES: &str = "mcu/figures.json";
 const TOLERANCE: u64 = 3;
 /// Policies whose images are compared with the host, and the workloads of each. `cargo xtask mcu --all` takes all policies for one CPU.
 const COMPARED: &str = "mcu/compared.json";
+/// The board that no emulator has, as a feature of the first program.
+const UNTESTED_BOARD: &str = "stm32f103";
+/// Bytes of flash and RAM of that board.
+const UNTESTED_SIZE: (u64, u64) = (64 * 1024, 20 * 1024);
+/// A processor without exclusive access, such as a Cortex-M0+. The kernel is compiled for it, and runs on no board.
+const SMALL_TARGET: &str = "thumbv6m-none-eabi";
+
 /// Builds the images, runs them, and compares.
 pub(crate) fn run(all: bool) -> Outcome {
     let missing = if !has_target(TARGET) {
@@ -73,7 +80,20 @@ fn checked(all: bool) -> Result<()> {
     let regulators: Vec<_> = regulators.collect::<Result<_>>().context(COMPARED)?;
     bench.hartstone(&list(if all { "all_hartstone" } else { "hartstone" }), &regulators)?;
     let figures = bench.figures()?;
-    bench.remember(figures)
+    bench.remember(figures)?;
+    small_target()
+}
+
+/// Compiles the kernel for the smallest processor, to machine code.
+fn small_target() -> Result<()> {
+    if !has_target(SMALL_TARGET) {
+        println!("skipped: the Rust target {SMALL_TARGET} is not installed: rustup target add {SMALL_TARGET}");
+        return Ok(());
+    }
+    let built = cargo(&["build", "--locked", "--quiet", "-p", "takt-mcu", "--target", SMALL_TARGET]).status()?;
+    ensure!(built.success(), "the kernel cannot be built for {SMALL_TARGET}");
+    println!("the kernel is built for {SMALL_TARGET}");
+    Ok(())
 }
 
 impl Bench {
@@ -84,7 +104,10 @@ impl Bench {
         let image = self.build("play", "s", &[("TAKT_POLICY", policy), ("TAKT_WORKLOAD", &file)])?;
         let summary = self.emulate(&image, &workload, Some(policy), &[])?;
         let (records, differing) = (summary["records"].as_u64().unwrap_or(0), &summary["differing_from_replay"]);
+        let (flash, _) = sizes(&fs::read(&image)?).context("the image is no ELF file of 32 bits")?;
+        let costs: Vec<String> = costs(&summary).map(|(kind, instructions)| format!("{kind} {instructions}")).collect();
         println!("{policy} {name}: {records} records, {differing} differ from the replay");
+        println!("  {flash} bytes of flash, instructions of an entry: {}", costs.join(", "));
         ensure!(
             records > 100 && *differing == 0 && summary["dropped"] == 0,
             "{policy} {name}: the replay is another one"
@@ -154,18 +177,22 @@ impl Bench {
         let summary = self.emulate(&first, &workload, None, &[])?;
         let memory = |key: &str| summary["figures"][key].as_u64().unwrap_or(0);
         let ram = fixed + memory("arena") + memory("handler_stack");
+        let board = self.build_with("first", "z", &[], &["--no-default-features", "--features", UNTESTED_BOARD])?;
+        let (board_flash, board_fixed) = sizes(&fs::read(&board)?).context("the image is no ELF file of 32 bits")?;
+        // The arena has the same tables and stacks.
+        let board_ram = board_fixed + memory("arena") + memory("handler_stack");
+        let fits = board_flash <= UNTESTED_SIZE.0 && board_ram <= UNTESTED_SIZE.1;
+        ensure!(fits, "{UNTESTED_BOARD}: {board_flash} bytes of flash and {board_ram} of RAM are more than it has");
         let five = ("TAKT_WORKLOAD", "five.yaml");
         let image = self.build("play", "s", &[five, ("TAKT_TRACE", "figures")])?;
         let summary = self.emulate(&image, &Bench::workload("five"), None, &[])?;
         let mut figures = Map::new();
         figures.insert("first_flash_bytes".into(), flash.into());
         figures.insert("first_ram_bytes".into(), ram.into());
-        for entry in summary["figures"]["entries_with_steps"].as_array().into_iter().flatten() {
-            if let (Some(kind), Some(1..)) = (entry["kind"].as_str(), entry["count"].as_u64()) {
-                // QEMU counts 32 ns for an instruction.
-                let instructions = entry["mean_ns"].as_u64().unwrap_or(0) / 32;
-                figures.insert(format!("{kind}_instructions"), instructions.into());
-            }
+        figures.insert(format!("{UNTESTED_BOARD}_flash_bytes"), board_flash.into());
+        figures.insert(format!("{UNTESTED_BOARD}_ram_bytes"), board_ram.into());
+        for (kind, instructions) in costs(&summary) {
+            figures.insert(format!("{kind}_instructions"), instructions.into());
         }
         Ok(figures)
     }
@@ -193,6 +220,15 @@ impl Bench {
         );
         Ok(())
     }
+}
+
+/// Mean instructions of entries into the kernel by the kind of their first input.
+fn costs(summary: &Value) -> impl Iterator<Item = (&str, u64)> {
+    let entries = summary["figures"]["entries_with_steps"].as_array().into_iter().flatten();
+    entries.filter(|entry| entry["count"].as_u64() > Some(0)).filter_map(|entry| {
+        // QEMU counts 32 ns for an instruction.
+        Some((entry["kind"].as_str()?, entry["mean_ns"].as_u64().unwrap_or(0) / 32))
+    })
 }
 
 /// Bytes of flash, and of static memory, by the sections of an ELF file of 32 bits.

@@ -243,6 +243,9 @@ pub(crate) fn divide(a: i128, b: i128) -> i128 {
     let digits = bits.saturating_sub(known);
     match u32::try_from(divisor) {
         Ok(divisor) if digits > 16 => by_words(magnitude, divisor) as i128 ^ sign,
+        _ if digits > 16 && digits <= 64 && divisor < 1 << 48 => {
+            i128::from(by_halves(magnitude, divisor, digits)) ^ sign
+        }
         _ if digits <= 64 => i128::from(by_bits(magnitude, divisor, digits)) ^ sign,
         _ => a.div_euclid(b),
     }
@@ -254,12 +257,61 @@ fn by_words(a: u128, b: u32) -> u128 {
     let words = [(a >> 96) as u32, (a >> 64) as u32, (a >> 32) as u32, a as u32];
     let (mut quotient, mut rest) = ([0u32; 4], 0u32);
     for (word, digit) in words.into_iter().zip(&mut quotient) {
-        let part = u64::from(rest) << 32 | u64::from(word);
-        // One instruction divides words.
-        *digit = if rest == 0 { word / b } else { (part / u64::from(b)) as u32 };
-        rest = word.wrapping_sub(digit.wrapping_mul(b));
+        (*digit, rest) = divide_words(rest, word, b);
     }
     quotient.into_iter().fold(0, |all, digit| all << 32 | u128::from(digit))
+}
+
+/// Quotient and remainder of `rest` with `word` behind it, for `rest` below `b`: one instruction divides words, and two digits of 16 bits take two
+/// of them (Knuth, section 4.3.1, theorem B).
+#[inline]
+fn divide_words(rest: u32, word: u32, b: u32) -> (u32, u32) {
+    if rest == 0 {
+        return (word / b, word % b);
+    }
+    // The divisor has its highest bit at 31.
+    let shift = b.leading_zeros();
+    let (b, a) = (b << shift, (u64::from(rest) << 32 | u64::from(word)) << shift);
+    let (upper, mut rest, mut quotient) = (b >> 16, (a >> 32) as u32, 0);
+    for half in [(a >> 16) as u32 & 0xffff, a as u32 & 0xffff] {
+        let mut digit = (rest / upper).min(0xffff);
+        let mut left = (u64::from(rest) << 16 | u64::from(half)).wrapping_sub(u64::from(digit) * u64::from(b)) as i64;
+        while left < 0 {
+            digit -= 1;
+            left += i64::from(b);
+        }
+        rest = left as u32;
+        quotient = quotient << 16 | digit;
+    }
+    (quotient, rest >> shift)
+}
+
+/// A division whose digits are of 16 bits, at most 64 bits in all, for a divisor below 2^48: `a` without its last `bits` is less than the
+/// divisor. Each digit is estimated by the upper halves and is at most two too large (Knuth, section 4.3.1, theorem B).
+fn by_halves(a: u128, b: u64, bits: u32) -> u64 {
+    // The divisor has its highest bit at 47.
+    let shift = b.leading_zeros() - 16;
+    let (a, b) = (a << shift, b << shift);
+    let (upper, lower) = ((b >> 32) as u32, b as u32);
+    let digits = bits.div_ceil(16);
+    let mut rest = (a >> (16 * digits)) as u64;
+    // The halves that follow, the next one first.
+    let mut low = (a as u64) << (64 - 16 * digits);
+    let mut quotient = 0;
+    for _ in 0..digits {
+        let part = rest << 16 | low >> 48;
+        low <<= 16;
+        let mut digit = ((part >> 32) as u32 / upper).min(0xffff);
+        let product = (u64::from(digit * upper) << 32) + u64::from(digit) * u64::from(lower);
+        let mut left = part.wrapping_sub(product) as i64;
+        while left < 0 {
+            digit -= 1;
+            left += b as i64;
+        }
+        rest = left as u64;
+        quotient = quotient << 16 | u64::from(digit);
+    }
+    quotient
 }
 
 /// A division whose digits are bits, at most 64, for a divisor below 2^63: `a` without its last digits is less than the divisor.
@@ -292,9 +344,28 @@ mod tests {
             let wide = (u128::from(draw(4 * n)) << 64 | u128::from(draw(4 * n + 1))) as i128;
             let a = wide >> (draw(4 * n + 2) % 128);
             let b = i128::from(draw(4 * n + 3) >> (n % 64)).max(1);
-            for b in [b, 1 << (n % 126), 1_000_000] {
-                for a in [a, a - a % b, i128::MIN, i128::MAX, 0, -1] {
+            for b in [b, 1 << (n % 126), 1_000_000, (1 << 48) - 1, (1 << 32) + 1] {
+                // Quotients of all lengths, with all digits as large as they can be.
+                let full = (b << (n % 64)).saturating_sub(1);
+                for a in [a, a - a % b, i128::MIN, i128::MAX, 0, -1, full, full.wrapping_neg()] {
                     assert_eq!(divide(a, b), a.div_euclid(b), "{a} / {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_division_of_two_words_is_a_division() {
+        let draw = |n: u64| crate::rng::draw(11, n, 0);
+        for n in 0..200_000 {
+            let b = ((draw(3 * n) as u32) >> (n % 32)).max(1);
+            for b in [b, u32::MAX, 1 << 31, (1 << 31) + 1, 0xffff, 0x1_0000, 0x1_ffff] {
+                let rest = (draw(3 * n + 1) % u64::from(b)) as u32;
+                for (rest, word) in [(rest, draw(3 * n + 2) as u32), (b - 1, u32::MAX), (b - 1, 0), (0, u32::MAX)] {
+                    let a = u64::from(rest) << 32 | u64::from(word);
+                    let (quotient, remainder) = divide_words(rest, word, b);
+                    let found = (u64::from(quotient), u64::from(remainder));
+                    assert_eq!(found, (a / u64::from(b), a % u64::from(b)), "{a} / {b}");
                 }
             }
         }

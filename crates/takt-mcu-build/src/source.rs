@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use takt_core::input::Input;
 use takt_core::model::Step::Run as Execute;
-use takt_core::model::{Step, Task, TaskId};
+use takt_core::model::{Backlog, Step, Task, TaskId, Timing};
 use takt_core::time::{Span, Time};
 use takt_workload::Workload;
 
@@ -37,6 +37,11 @@ pub fn source(table: &Table, name: &str) -> String {
         restarts = restarts.join(", "),
         changes = table.changes.iter().map(change).collect::<Vec<_>>().join(", "),
     );
+    if table.system.backlog != Backlog::Queue || table.system.timing != Timing::default() {
+        text.push_str(
+            "const _: () = assert!(::takt_mcu::BACKLOGS, \"the workload's rule for late jobs needs the feature `backlogs` of takt-mcu\");\n",
+        );
+    }
     let _ = writeln!(text, "/// The tasks of the workload.\n#[allow(dead_code)]\npub mod tasks {{");
     for (number, ident) in identifiers(&table.tasks).iter().enumerate() {
         let doc = &table.tasks[number];

@@ -156,3 +156,27 @@ fn changes_become_inputs_of_the_table() {
     let found = faults(&switch, &Settings::default());
     assert_eq!((found[0].0, found[0].1.starts_with("changes")), (Code::NotSupportedHere, true), "{found:?}");
 }
+
+#[test]
+fn the_table_of_a_rule_for_late_jobs_needs_a_feature() {
+    let plain = format!("policy: edf\n{TASK}");
+    for (text, needs) in [(plain.clone(), false), (format!("preset: hartstone\n{plain}"), true)] {
+        let made = table(&load(&text), &Settings::default()).expect("a table");
+        assert_eq!(source(&made, "TABLE").contains("assert!(::takt_mcu::BACKLOGS"), needs, "{text}");
+    }
+}
+
+#[test]
+fn a_table_that_is_cut_off_or_has_a_damaged_byte_is_no_other_system() {
+    let made = table(&load(&format!("policy: edf\nresources: [r]\n{TASK}")), &Settings::default()).expect("a table");
+    let profile = &made.policy.profile;
+    for length in 0..made.bytes.len() {
+        assert!(wire::get_system(&made.bytes[..length], profile).is_none(), "{length} bytes");
+    }
+    for at in 0..made.bytes.len() {
+        let mut bytes = made.bytes.clone();
+        bytes[at] = 0xff;
+        // The bytes that follow are read as others, and no length makes the reader allocate more than there are.
+        assert!(wire::get_system(&bytes, profile).is_none_or(|system| system.tasks.len() <= bytes.len()), "byte {at}");
+    }
+}

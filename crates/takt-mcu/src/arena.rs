@@ -82,6 +82,12 @@ pub(crate) fn stack(size: usize, align: usize) -> *mut u8 {
     at
 }
 
+/// Whether an address is that of two aligned words above the program's own data, where all stacks are.
+pub(crate) fn holds(address: u32) -> bool {
+    let address = address as usize;
+    address.is_multiple_of(4) && (bottom()..top() - 4).contains(&address)
+}
+
 /// Bytes that were given away, and the number of allocations after the start.
 pub(crate) fn used() -> (u32, u32) {
     critical_section::with(|cs| (ARENA.used.borrow(cs).get() as u32, ARENA.late.borrow(cs).get()))

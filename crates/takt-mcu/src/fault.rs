@@ -16,7 +16,7 @@ pub enum Cause {
     Usage = 4,
     /// A fault within the handler of a fault.
     Hard = 5,
-    /// A panic; the detail is the line.
+    /// A panic. Program counter and link register are the addresses of the two calls that led to it: one of them is in the program.
     Panic = 6,
     /// Memory was exhausted; the detail is the number of bytes that were asked for.
     OutOfMemory = 7,
@@ -70,7 +70,7 @@ pub struct Fault {
     pub pc: u32,
     /// Link register.
     pub lr: u32,
-    /// The address that could not be reached, the line of a panic, or a number of bytes.
+    /// The address that could not be reached, or a number of bytes.
     pub detail: u32,
     /// When.
     pub at: Time,

@@ -151,7 +151,6 @@ impl Kernel {
         };
         kernel.change(Time::ZERO);
         kernel.step(Time::ZERO);
-        kernel.current = kernel.engine.running_on(Place(0));
         kernel
     }
 
@@ -159,7 +158,7 @@ impl Kernel {
     fn account(&mut self, now: Time) {
         let Some(task) = self.current else { return };
         let thread = &mut self.threads[task.index()];
-        let job = self.engine.job(task).map_or(thread.job, |job| job.number);
+        let job = self.engine.job_number(task).unwrap_or(thread.job);
         if thread.job != job {
             (thread.job, thread.used, thread.known) = (job, Span::ZERO, Span::ZERO);
         }
@@ -204,7 +203,7 @@ impl Kernel {
             Call::Input(input) => self.input(input),
             Call::Counts(of) => {
                 let counts = self.engine.counts(TaskId(of));
-                free(|cs| port::shared().counts.borrow(cs).set(Some(counts)));
+                free(|cs| port::shared().counts.borrow(cs).set(counts));
                 Ok(())
             }
         };
@@ -305,6 +304,23 @@ impl Kernel {
         }
     }
 
+    /// Makes inputs of all that has happened until now besides the running thread's call.
+    fn gather(&mut self, now: Time) {
+        port::unpend();
+        self.notes();
+        self.watch(now);
+        self.change(now);
+    }
+
+    /// Whether something has come up since the last step: a note, or an instant of the engine, unless the run is over. The end of a budget is for
+    /// the next entry, which measures the job.
+    fn came_up(&self, now: Time) -> bool {
+        let is_due = |due: Option<Time>| due.is_some_and(|due| due <= now);
+        // The first question is the cheaper one.
+        let due = || is_due(self.engine.next_due()) && is_due(self.engine.next_due_with_budgets_from(Time::MAX));
+        (due() || free(|cs| port::shared().has_noted(cs))) && self.end.is_none_or(|end| now < end)
+    }
+
     /// Makes inputs of what interrupts and threads have noted. O(tasks) if there is something.
     fn notes(&mut self) {
         if !free(|cs| port::shared().take_noted(cs)) {
@@ -370,6 +386,8 @@ impl Kernel {
     }
 
     /// A fault of the running thread: the job is aborted, or the kernel stops.
+    #[cold]
+    #[inline(never)]
     fn fault(&mut self, fault: &Fault) {
         let Fault { cause, task, pc, lr, detail, at } = *fault;
         self.tracer.message(&Message::Fault { task, cause: cause as u8, pc, lr, detail, at });
@@ -379,6 +397,13 @@ impl Kernel {
             port::shared().stop(fault)
         };
         self.inputs.push(Input::Abort { task });
+    }
+
+    /// The stack of the running thread has overflowed, which no hardware noticed.
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, task: TaskId, at: Time) {
+        self.fault(&Fault { cause: Cause::StackOverflow, task: Some(task.0), pc: 0, lr: 0, detail: 0, at });
     }
 
     /// The thread's job was aborted. Its locks are poisoned, and the engine has unlocked them, unless a handler follows.
@@ -434,6 +459,7 @@ impl Kernel {
             }
         }
         self.inputs.clear();
+        self.current = self.engine.running_on(Place(0));
     }
 
     fn granted(&mut self, task: TaskId, resource: ResourceId) {
@@ -491,10 +517,9 @@ impl Kernel {
         }
     }
 
-    /// Sets the alarm to the next instant at which the kernel has something to do.
-    fn plan(&mut self) {
-        let counter = self.board.ticks();
-        self.resumed = free(|cs| port::shared().at(cs, counter));
+    /// Sets the alarm to the next instant at which the kernel has something to do. The counter was read at the instant `now`.
+    fn plan(&mut self, counter: u32, now: Time) {
+        self.resumed = now;
         // The budget of the thread that runs lasts from now on: its job has not run since it was stopped, and the kernel's time is not its own.
         let left = self.current.filter(|task| self.engine.wants_usage(*task)).and_then(|task| {
             let thread = &self.threads[task.index()];
@@ -541,37 +566,41 @@ impl Scheduler for Kernel {
             self.close(end);
         }
         let measured = self.inputs.len();
-        let overflow = self.current.filter(|task| fault.is_none() && port::overflowed(task.index()));
-        let overflow = overflow.map(|task| Fault {
-            cause: Cause::StackOverflow,
-            task: Some(task.0),
-            pc: 0,
-            lr: 0,
-            detail: 0,
-            at: now,
-        });
-        if let Some(fault) = fault.or(overflow) {
-            self.fault(&fault);
+        if let Some(fault) = &fault {
+            self.fault(fault);
+        } else if let Some(task) = self.current.filter(|task| port::overflowed(task.index())) {
+            self.overflow(task, now);
         } else if let Some(call) = call {
             self.call(now, call);
         }
-        self.notes();
-        self.watch(now);
-        self.change(now);
+        self.gather(now);
         let kind = self.inputs.get(measured).map_or(0, kind);
-        let stepped = self.inputs.len() > measured || self.engine.next_due().is_some_and(|due| due <= now);
-        if stepped {
+        let mut steps = 0;
+        if self.inputs.len() > measured || self.engine.next_due().is_some_and(|due| due <= now) {
             self.step(now);
-            self.current = self.engine.running_on(Place(0));
+            steps += 1;
         }
-        self.plan();
-        if stepped {
+        // Events during the step do not wait for an entry of their own.
+        loop {
+            let counter = self.board.ticks();
+            let now = free(|cs| port::shared().at(cs, counter));
+            if !self.came_up(now) {
+                self.plan(counter, now);
+                break;
+            }
+            self.gather(now);
+            self.step(now);
+            steps += 1;
+        }
+        if steps == 1 {
             let ticks = self.board.ticks().wrapping_sub(before);
             self.costs.add(kind, ticks);
             if self.current.is_some() {
                 self.costs.add(if self.last == self.current { SAME_TASK } else { OTHER_TASK }, ticks);
-                self.last = self.current;
             }
+        }
+        if steps > 0 {
+            self.last = self.current.or(self.last);
         }
         free(|cs| port::shared().current.borrow(cs).set(self.current.map_or(IDLE, TaskId::index)));
         self.current.map_or(self.threads.len(), TaskId::index)

@@ -40,6 +40,9 @@ pub use trace::Trace;
 /// The core, for the paths in tables.
 pub use takt_core as core;
 
+/// Whether this crate has its feature `backlogs`. The table of a workload that needs it does not compile without it.
+pub const BACKLOGS: bool = cfg!(feature = "backlogs");
+
 /// A virtual machine, for tests.
 #[cfg(not(target_os = "none"))]
 pub mod host {

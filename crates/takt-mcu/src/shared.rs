@@ -59,6 +59,56 @@ pub(crate) const FIGURES: usize = 16;
 /// A thread that runs, or none of the tasks.
 pub(crate) const IDLE: usize = usize::MAX;
 
+/// Room for a value. The empty one is zeros, so that a static needs no copy in flash.
+pub(crate) struct Room<T> {
+    is_full: Cell<bool>,
+    held: Cell<Held<T>>,
+}
+
+#[repr(u8)]
+#[derive(Clone, Copy)]
+enum Held<T> {
+    Nothing = 0,
+    Value(T) = 1,
+}
+
+impl<T: Copy> Room<T> {
+    const fn empty() -> Room<T> {
+        Room { is_full: Cell::new(false), held: Cell::new(Held::Nothing) }
+    }
+
+    /// Replaces the value.
+    pub(crate) fn set(&self, value: T) {
+        self.held.set(Held::Value(value));
+        self.is_full.set(true);
+    }
+
+    /// The value, which leaves the room empty.
+    pub(crate) fn take(&self) -> Option<T> {
+        // The usual room is empty, and its value is long.
+        if !self.is_full.take() {
+            return None;
+        }
+        match self.held.get() {
+            Held::Nothing => None,
+            Held::Value(value) => Some(value),
+        }
+    }
+}
+
+/// The thread that runs. [`IDLE`] is zero in memory.
+pub(crate) struct Current(Cell<usize>);
+
+impl Current {
+    pub(crate) fn get(&self) -> usize {
+        !self.0.get()
+    }
+
+    pub(crate) fn set(&self, thread: usize) {
+        self.0.set(!thread);
+    }
+}
+
 /// The kernel, as a port calls it when it was pended.
 pub(crate) trait Scheduler {
     /// Runs the kernel, with interrupts enabled and never within itself. Returns the thread that runs next; the last one is idle.
@@ -76,10 +126,10 @@ pub(crate) struct Shared {
     pub(crate) board: Mutex<OnceCell<&'static dyn Board>>,
     pub(crate) slots: Mutex<OnceCell<Box<[Slot]>>>,
     pub(crate) program: Mutex<OnceCell<&'static dyn Program>>,
-    pub(crate) call: Mutex<Cell<Option<Call>>>,
-    pub(crate) current: Mutex<Cell<usize>>,
-    pub(crate) fault: Mutex<Cell<Option<Fault>>>,
-    pub(crate) counts: Mutex<Cell<Option<Counts>>>,
+    pub(crate) call: Mutex<Room<Call>>,
+    pub(crate) current: Mutex<Current>,
+    pub(crate) fault: Mutex<Room<Fault>>,
+    pub(crate) counts: Mutex<Room<Counts>>,
     noted: Mutex<Cell<bool>>,
     own: Mutex<[Cell<u64>; FIGURES]>,
     clock: Mutex<Cell<Clock>>,
@@ -132,13 +182,13 @@ impl Shared {
             board: Mutex::new(OnceCell::new()),
             slots: Mutex::new(OnceCell::new()),
             program: Mutex::new(OnceCell::new()),
-            call: Mutex::new(Cell::new(None)),
-            current: Mutex::new(Cell::new(IDLE)),
-            fault: Mutex::new(Cell::new(None)),
-            counts: Mutex::new(Cell::new(None)),
+            call: Mutex::new(Room::empty()),
+            current: Mutex::new(Current(Cell::new(!IDLE))),
+            fault: Mutex::new(Room::empty()),
+            counts: Mutex::new(Room::empty()),
             noted: Mutex::new(Cell::new(false)),
             own: Mutex::new([const { Cell::new(0) }; FIGURES]),
-            clock: Mutex::new(Cell::new(Clock { last: 0, high: 0, zero: 0, nanoseconds: 1, ticks: 0 })),
+            clock: Mutex::new(Cell::new(Clock { last: 0, high: 0, zero: 0, nanoseconds: 0, ticks: 0 })),
             outside: Mutex::new(Cell::new(0)),
         }
     }
@@ -232,6 +282,11 @@ impl Shared {
     /// Whether something was noted since the last call.
     pub(crate) fn take_noted(&self, cs: CriticalSection<'_>) -> bool {
         self.noted.borrow(cs).take()
+    }
+
+    /// Whether something was noted since the last call of [`Shared::take_noted`].
+    pub(crate) fn has_noted(&self, cs: CriticalSection<'_>) -> bool {
+        self.noted.borrow(cs).get()
     }
 
     /// The notes about a task since the last call.

@@ -25,7 +25,7 @@ pub(crate) fn call_if(make: impl FnOnce(critical_section::CriticalSection<'_>) -
             return Err(Error::NotATask);
         }
         let Some(call) = make(cs) else { return Ok(None) };
-        shared.call.borrow(cs).set(Some(call));
+        shared.call.borrow(cs).set(call);
         port::pend();
         Ok(Some(current))
     })?;
@@ -196,7 +196,7 @@ impl TaskRef {
     /// [`Error::InInterrupt`].
     pub fn counts(self) -> Result<Counts, Error> {
         call(Call::Counts(self.0))?;
-        free(|cs| port::shared().counts.borrow(cs).get()).ok_or(Error::NotATask)
+        free(|cs| port::shared().counts.borrow(cs).take()).ok_or(Error::NotATask)
     }
 
     /// CPU time of the task until the last entry of the kernel.

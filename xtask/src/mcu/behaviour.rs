@@ -88,16 +88,16 @@ impl Bench {
         let released = summary["figures"]["event_inputs"].as_u64().unwrap_or(0);
         let [interrupts, jobs] = [0, 1].map(|index| own(&summary, index));
         println!("{interrupts} interrupts: {released} released jobs, {merged} were merged, {jobs} jobs ended");
-        ensure!(interrupts == 10_100 && released + merged == interrupts, "interrupts were lost: {summary}");
-        ensure!(merged > 0 && jobs > 1_000 && summary["differing_from_replay"] == 0, "interrupts: {summary}");
+        // Every hundredth interrupt asks twice, before the kernel can run.
+        let (doubled, all) = (interrupts / 100, interrupts + interrupts / 100);
+        ensure!(interrupts == 10_100 && released + merged == all, "interrupts were lost: {summary}");
+        ensure!(merged >= doubled && jobs > 1_000 && summary["differing_from_replay"] == 0, "interrupts: {summary}");
         let image = self.build("interrupts", "s", &[("TAKT_TRACE", "figures")])?;
         let summary = self.emulate(&image, &workload, None, &[])?;
         // QEMU counts 32 ns for an instruction, and a tick is 40 ns.
         let [masked, first] = [2, 3].map(|index| own(&summary, index) * 40 / 32);
-        println!(
-            "interrupts: the handler after {masked} instructions at most, its job after {first} (the goal is 3000)"
-        );
-        ensure!(masked <= 100 && first <= 3_600, "interrupts: the handler after {masked}, its job after {first}");
+        println!("interrupts: the handler after {masked} instructions at most, its job after {first}");
+        ensure!(masked <= 100 && first <= 3_000, "interrupts: the handler after {masked}, its job after {first}");
         Ok(())
     }
 

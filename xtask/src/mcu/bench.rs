@@ -18,7 +18,19 @@ pub(super) struct Bench {
 impl Bench {
     /// Builds a program. The variables are those of its build script.
     pub(super) fn build(&self, app: &str, level: &str, variables: &[(&str, &str)]) -> Result<PathBuf> {
+        self.build_with(app, level, variables, &[])
+    }
+
+    /// The same with further arguments of Cargo.
+    pub(super) fn build_with(
+        &self,
+        app: &str,
+        level: &str,
+        variables: &[(&str, &str)],
+        more: &[&str],
+    ) -> Result<PathBuf> {
         let mut command = cargo(&["build", "--locked", "--quiet", "--release", "--package", app, "--target", TARGET]);
+        command.args(more);
         command.current_dir(root().join("mcu")).arg("--target-dir").arg(&self.images);
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", level).envs(variables.iter().copied());
         for name in ["TAKT_POLICY", "TAKT_WORKLOAD", "TAKT_TRACE", "TAKT_FAULT", "TAKT_RESTART", "TAKT_LOCKING"] {

@@ -69,7 +69,7 @@ impl State {
             run.round = round;
             run.wanted = a.place;
             kept += usize::from(run.place.is_some());
-            moves |= run.place.is_some_and(|place| place != a.place);
+            moves |= cfg!(feature = "multiprocessor") && run.place.is_some_and(|place| place != a.place);
             news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
             each_cpu(&self.place_cpus, self.cpus.len(), a.place, |cpu| {
                 let claimed = core::mem::replace(&mut self.cpus[cpu].round, round);
@@ -228,7 +228,7 @@ impl State {
             Some(_) => run.account(now),
         }
         run.place = Some(to);
-        if let Some(speed) = self.speeds.get(to.index()) {
+        if let Some(speed) = self.speeds.get(to.index()).filter(|_| cfg!(feature = "multiprocessor")) {
             run.speed = *speed;
         }
         run.fresh = false;
@@ -267,7 +267,9 @@ impl State {
 /// Visits the CPUs of a place. The first places are the single CPUs, of which there are `cpus`.
 #[inline]
 fn each_cpu(place_cpus: &[Vec<u16>], cpus: usize, place: Place, mut visit: impl FnMut(usize)) {
-    if place.index() < cpus {
+    if !cfg!(feature = "multiprocessor") {
+        visit(0);
+    } else if place.index() < cpus {
         visit(place.index());
     } else {
         place_cpus[place.index()].iter().for_each(|&cpu| visit(usize::from(cpu)));

@@ -50,7 +50,7 @@ impl State {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
                 let end = (run.lasts(left) + run.notice()).max(soonest);
                 let at = now.max(run.since + end);
-                self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
+                self.agenda.set(task.index(), self.system.timing.noticed(at));
             }
             _ => self.agenda.remove(task.index()),
         }
@@ -66,7 +66,7 @@ impl State {
         run.granted = budget.amount;
         run.clock = budget.clock;
         run.grants += 1;
-        if self.system.timing.lateness > Span::ZERO {
+        if cfg!(feature = "timing") && self.system.timing.lateness > Span::ZERO {
             let (most, seed) = (self.system.timing.lateness.ns() as u64, self.system.seed ^ LATENESS);
             run.lateness = Span::from_ns(rng::draw_up_to(most, seed, u64::from(task.0), run.grants) as i64);
         }

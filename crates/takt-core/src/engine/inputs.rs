@@ -6,7 +6,6 @@ use crate::policy::state::{Departure, Phase, State};
 use crate::policy::{Clock, Event};
 use crate::record::{JobId, Outcome, RecordKind, Sink};
 use crate::time::{Span, Time};
-use crate::work::Speed;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
@@ -25,6 +24,8 @@ impl State {
                     self.arm_budget(task, now, Span::ZERO);
                 }
             }
+            Input::Dispatched { .. } | Input::Hold { .. } | Input::Exit { .. } | Input::Terms { .. }
+                if !cfg!(feature = "programs") => {}
             Input::Dispatched { task, place, at } => {
                 let now = self.now;
                 let run = &mut self.runs[task.index()];
@@ -185,7 +186,7 @@ impl State {
             run.account(at.max(run.since).min(now));
             // At another than nominal speed the remaining budget and the delay of its notice are no sum: without a measurement the
             // planned instant counts.
-            let by_amount = run.speed == Speed::NOMINAL || run.metered;
+            let by_amount = run.is_nominal() || run.metered;
             if by_amount && run.budget.is_some_and(|left| left + run.notice() > Span::ZERO) {
                 // A measurement said that less was consumed than time has passed.
                 self.arm_budget(task, now, Span::ZERO);

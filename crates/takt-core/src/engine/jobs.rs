@@ -15,7 +15,7 @@ impl State {
         let slot = slot_release(self.room, self.timers.len() as u16, task.index());
         self.runs[task.index()].next_release = next;
         match next {
-            Some(at) => self.agenda.set(slot, at.round_up(self.system.timing.tick)),
+            Some(at) => self.agenda.set(slot, self.system.timing.on_tick(at)),
             None => self.agenda.remove(slot),
         }
     }
@@ -38,7 +38,7 @@ impl State {
             run.event(run.next_job + 1)
         };
         run.next_release = next;
-        agenda.set(slot, next.map_or(Time::MAX, |at| at.round_up(system.timing.tick)));
+        agenda.set(slot, next.map_or(Time::MAX, |at| system.timing.on_tick(at)));
         self.arrive(task, planned, sink);
     }
 
@@ -82,7 +82,10 @@ impl State {
     pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
         let State { runs, system, .. } = self;
         let (run, described) = (&mut runs[task.index()], &system.tasks[task.index()]);
-        let (deadline, backlog) = (described.deadline.map(|d| release + d), system.backlog);
+        let (deadline, backlog) = (
+            described.deadline.map(|d| release + d),
+            if cfg!(feature = "backlogs") { system.backlog } else { Backlog::Queue },
+        );
         let job = run.next_job;
         run.next_job += 1;
         if run.has_job() && backlog == Backlog::Hartstone {
@@ -133,15 +136,19 @@ impl State {
         run.deadline = deadline;
         run.relative = described.deadline;
         run.handler = false;
-        run.load = system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
-        run.declared = described.runtime.map(|r| Work::nominal(scaled(r, run.load)));
+        if cfg!(feature = "timing") {
+            run.load = system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
+            run.declared = described.runtime.map(|r| Work::nominal(scaled(r, run.load)));
+        } else {
+            run.declared = described.runtime.map(Work::nominal);
+        }
         (run.consumed, run.abandoned) = (Work::ZERO, Work::ZERO);
         run.since = *now;
         run.budget = None;
         run.metered = false;
         run.fresh = true;
-        if system.late == Late::Abort && deadline < Time::MAX && !run.activated {
-            agenda.set(*n + index, deadline.max(*now).round_up(system.timing.tick));
+        if system.late == Late::Abort && deadline < Time::MAX && !run.is_activated() {
+            agenda.set(*n + index, system.timing.on_tick(deadline.max(*now)));
         }
         events.push(Event::Release { task, job: run.job });
     }
@@ -168,7 +175,7 @@ impl State {
     pub(super) fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
         let (index, now, n) = (task.index(), self.now, self.room);
         let activated = self.is_activated(task);
-        let rule = self.system.backlog;
+        let rule = self.backlog();
         let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
         let counted = self.counted(Some(self.runs[index].deadline).filter(|d| *d < Time::MAX));
         let run = &mut self.runs[index];
@@ -349,12 +356,13 @@ impl State {
 
     /// A task without a present job has no further ones.
     pub(super) fn depart(&mut self, task: TaskId, departure: Departure, sink: &mut dyn Sink) {
+        let hartstone = self.backlog() == Backlog::Hartstone;
         let run = &mut self.runs[task.index()];
         if run.is_gone() {
             return;
         }
         let queued = core::mem::take(&mut run.pending);
-        let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
+        let queued = if hartstone { 0 } else { queued };
         let last = run.job;
         let mut planned = run.base;
         run.phase = if departure == Departure::Failed { Phase::Failed } else { Phase::Gone };
@@ -364,7 +372,7 @@ impl State {
         if departure != Departure::Left || self.system.tasks[task.index()].on_abort == OnAbort::Restart {
             run.at = None;
         }
-        if run.open.is_some() {
+        if cfg!(feature = "multiprocessor") && run.open.is_some() {
             let outcome = if departure == Departure::Failed { Outcome::Aborted } else { Outcome::Exited };
             self.count_activation(task, outcome, sink);
         }

@@ -3,7 +3,7 @@
 use super::messages::{Command, Reaction};
 use crate::cpus::CpuSet;
 use crate::input::Input;
-use crate::model::{Arrival, Backlog, Invalid, Late, System, TaskId};
+use crate::model::{Arrival, Backlog, Invalid, Late, System, TaskId, Timing};
 use crate::policy::state::{Cpu, Resource, State, TaskState, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
@@ -39,6 +39,7 @@ impl Engine {
     /// # Errors
     /// When the system breaks a rule of [`System::validate`], or the policy is not in the registry or cannot schedule the system.
     pub fn with_registry(system: System, registry: Registry) -> Result<Engine, Invalid> {
+        suits_build(&system)?;
         system.validate()?;
         let policy = Build::whole(&system, &registry, |build| build.policy())?;
         Ok(Engine::assemble(system, policy, registry))
@@ -51,14 +52,19 @@ impl Engine {
     /// # Errors
     /// When the system breaks a rule of [`System::validate`].
     pub fn with_policy(system: System, policy: Box<dyn Policy>) -> Result<Engine, Invalid> {
+        suits_build(&system)?;
         system.validate()?;
         Ok(Engine::assemble(system, policy, Registry::default()))
     }
 
     /// As [`Engine::with_policy`], for a system that [`System::validate`] has accepted before, maybe on another machine: the checks take
     /// kilobytes of a microcontroller's flash. The engine may panic in a later step if the system breaks a rule.
+    ///
+    /// # Panics
+    /// When the system needs a feature of this crate that the build lacks.
     #[must_use]
     pub fn with_validated(system: System, policy: Box<dyn Policy>) -> Engine {
+        assert!(suits_build(&system).is_ok(), "the system needs a feature that this build lacks");
         Engine::assemble(system, policy, Registry::default())
     }
 
@@ -72,7 +78,7 @@ impl Engine {
         let is_there = |i: usize| !system.is_removed(TaskId(i as u32));
         for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
-                agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
+                agenda.set(slot_release(n, policy.timers(), i), system.timing.on_tick(first));
             }
         }
         let takes_changes = policy.passes_changes();
@@ -211,12 +217,16 @@ impl Engine {
                     continue;
                 }
                 Input::Switch { domain, to } => {
-                    self.switch(domain, to, sink);
+                    if cfg!(feature = "switching") {
+                        self.switch(domain, to, sink);
+                    }
                     continue;
                 }
                 Input::Table { to } => {
-                    let state = &mut self.state;
-                    self.policy.table(to, &mut Context { state, sink });
+                    if cfg!(feature = "multiprocessor") {
+                        let state = &mut self.state;
+                        self.policy.table(to, &mut Context { state, sink });
+                    }
                     continue;
                 }
                 #[cfg(feature = "additions")]
@@ -229,7 +239,9 @@ impl Engine {
                     continue;
                 }
                 Input::Call { task, call } => {
-                    self.call(task, call, sink);
+                    if cfg!(feature = "programs") {
+                        self.call(task, call, sink);
+                    }
                     continue;
                 }
                 _ => {}
@@ -311,7 +323,7 @@ impl Engine {
                 state.record(sink, stop);
             }
             // Hartstone notices a miss when the late job ends, which it did not.
-            if !state.runs[i].has_job() || state.system.backlog == Backlog::Hartstone {
+            if !state.runs[i].has_job() || state.backlog() == Backlog::Hartstone {
                 continue;
             }
             let deadline = state.system.tasks[i].deadline;
@@ -341,9 +353,31 @@ impl Engine {
     }
 }
 
+/// Whether this crate was built with the features that the system needs.
+///
+/// # Errors
+/// The feature that is missing.
+fn suits_build(system: &System) -> Result<(), Invalid> {
+    let System { cpus, speeds, windows, domains, tasks, backlog, timing, load, .. } = system;
+    let activated = || tasks.iter().any(|task| task.arrival == Arrival::Activated);
+    let one_cpu = || cpus.len() == 1 && speeds.is_empty() && windows.is_empty() && domains.is_empty() && !activated();
+    if !cfg!(feature = "multiprocessor") && !one_cpu() {
+        return Err(Invalid::Unsuitable(
+            "this build of the engine is for one CPU: it lacks the feature `multiprocessor`",
+        ));
+    }
+    if !cfg!(feature = "backlogs") && *backlog != Backlog::Queue {
+        return Err(Invalid::Unsuitable("this build of the engine queues late jobs: it lacks the feature `backlogs`"));
+    }
+    if !cfg!(feature = "timing") && (*timing != Timing::default() || load.is_some()) {
+        return Err(Invalid::Unsuitable("this build of the engine has an exact clock: it lacks the feature `timing`"));
+    }
+    Ok(())
+}
+
 /// The speed of each place: that of its slowest CPU. Empty if all have the nominal one.
 fn speeds(system: &System, places: &[CpuSet]) -> Vec<Speed> {
-    if system.speeds.iter().all(|speed| *speed == Speed::NOMINAL) {
+    if !cfg!(feature = "multiprocessor") || system.speeds.iter().all(|speed| *speed == Speed::NOMINAL) {
         return Vec::new();
     }
     let slowest = |place: &CpuSet| {
@@ -356,8 +390,10 @@ fn speeds(system: &System, places: &[CpuSet]) -> Vec<Speed> {
 /// Blocks the jobs of tasks that have no program, and asks for the programs that are to be replaced.
 #[cold]
 fn without_programs<S: Sink>(state: &mut State, policy: &mut dyn Policy, commands: &mut Vec<Command>, sink: &mut S) {
-    state.block_held(sink);
-    deliver(state, policy, sink);
+    if cfg!(feature = "programs") {
+        state.block_held(sink);
+        deliver(state, policy, sink);
+    }
     commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
 }
 

@@ -352,7 +352,7 @@ impl Engine {
             self.state.system.policy = spec;
             self.state.record(sink, told);
             deliver(&mut self.state, &mut *self.policy, sink);
-        } else {
+        } else if cfg!(feature = "switching") {
             // A value that the policy refuses changes nothing: the sender of the input checks it.
             let _ = self.take_over(spec, Some(told), sink);
         }

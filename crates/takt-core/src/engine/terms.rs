@@ -87,7 +87,8 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.mode = Some(Mode { period, deadline, called: false });
         if run.has_job() && run.fresh && !run.handler {
-            run.declared = runtime.map(|r| Work::nominal(scaled(r, run.load)));
+            run.declared =
+                runtime.map(|r| Work::nominal(if cfg!(feature = "timing") { scaled(r, run.load) } else { r }));
         }
         self.system.tasks[task.index()].runtime = runtime;
         self.changed(task);
@@ -111,7 +112,7 @@ impl State {
     /// that is planned next stays where it is, even if it is due and only not told yet, unless a call asked for the change; those
     /// after it have the new period.
     pub(super) fn retime(&mut self, task: TaskId) {
-        let (index, hartstone) = (task.index(), self.system.backlog == Backlog::Hartstone);
+        let (index, hartstone) = (task.index(), self.backlog() == Backlog::Hartstone);
         let run = &self.runs[index];
         let passed = run.pending > 0;
         let Some(mode) = run.mode.filter(|_| !passed || hartstone) else { return };

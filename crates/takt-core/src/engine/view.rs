@@ -68,6 +68,13 @@ impl Engine {
     pub fn job(&self, task: TaskId) -> Option<Job> {
         self.state.job(task)
     }
+    /// The number of the task's current job. O(1).
+    #[must_use]
+    #[inline]
+    pub fn job_number(&self, task: TaskId) -> Option<JobId> {
+        let run = &self.state.runs[task.index()];
+        run.has_job().then_some(run.job)
+    }
     /// Whether events release the jobs of the task. O(1).
     #[must_use]
     pub fn is_released_by_events(&self, task: TaskId) -> bool {

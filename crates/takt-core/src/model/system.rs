@@ -139,6 +139,20 @@ pub struct Timing {
     pub lateness: Span,
 }
 
+impl Timing {
+    /// The tick at which an instant is noticed.
+    #[inline]
+    pub(crate) fn on_tick(&self, at: Time) -> Time {
+        if cfg!(feature = "timing") { at.round_up(self.tick) } else { at }
+    }
+
+    /// When a one-shot timer for an instant goes off.
+    #[inline]
+    pub(crate) fn noticed(&self, at: Time) -> Time {
+        if cfg!(feature = "timing") { at.round_up(self.resolution) } else { at }
+    }
+}
+
 /// A group of CPUs with tasks and a policy of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain {
@@ -272,6 +286,9 @@ impl System {
     /// other set that a slice names. [`crate::record::Place`] is an index into it. O(n log n) for n CPUs and slices.
     #[must_use]
     pub fn places(&self) -> Vec<CpuSet> {
+        if !cfg!(feature = "multiprocessor") {
+            return self.cpus.iter().map(CpuSet::single).collect();
+        }
         let slices = self.windows.iter().flat_map(|w| &w.slices).map(|slice| slice.cpus);
         let mut known = BTreeSet::new();
         self.cpus.iter().map(CpuSet::single).chain(slices).filter(|set| known.insert(*set)).collect()

@@ -79,6 +79,10 @@ impl Mapper {
             let cpus: CpuSet = places.iter().map(|p| machine[p.index()]).collect();
             tasks.iter().all(|t| cpus.is_subset(&system.tasks[t.index()].affinity))
         };
+        if !cfg!(feature = "multiprocessor") {
+            let unrestricted = unrestricted();
+            return Mapper { unrestricted, seats: Seats::new(&[]), unmapped: Vec::new(), rule: None };
+        }
         let entry = MAPPERS.get(usize::from(build.spec.mapper)).unwrap_or(&THREE_PASS);
         Mapper {
             // Of a large machine most clusters may have no task, and then need not know their CPUs.
@@ -109,6 +113,9 @@ impl Mapper {
         if let &[only] = lent {
             return only;
         }
+        if !cfg!(feature = "multiprocessor") {
+            return Place(0);
+        }
         let left = leaves.and_then(|task| cx.place_of(task));
         let is_free = |place: &Place| left == Some(*place) || cx.running_on(*place).is_none();
         // CPUs follow each other as a rule.
@@ -135,6 +142,14 @@ impl Mapper {
         decision: &mut Decision,
     ) {
         let mut chosen = chosen.into_iter();
+        if !cfg!(feature = "multiprocessor") {
+            let only = lent.first().copied();
+            let able = only.and_then(|place| chosen.find(|task| self.unrestricted || cx.may_run(*task, place)));
+            if let (Some(place), Some(task)) = (only, able) {
+                decision.run(task, place);
+            }
+            return;
+        }
         if let (&[place], true) = (lent, self.unrestricted) {
             if let Some(task) = chosen.next() {
                 decision.run(task, place);

@@ -122,6 +122,9 @@ pub const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope::Partit
 /// # Errors
 /// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
 pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    if !cfg!(feature = "multiprocessor") {
+        return build_one_queue::<O>(build);
+    }
     check(build)?;
     let cluster = |index, tasks: Vec<TaskId>, places: &[Place]| Cluster::new(build, index, &tasks, places);
     Ok(Box::new(Scoped::<O>::new(build, Clusters::new(build, cluster))))

@@ -154,7 +154,8 @@ impl Context<'_> {
     #[inline]
     pub fn time_left(&self, task: TaskId) -> Option<Span> {
         let left = self.remaining(task)?;
-        Some(self.state.runs[task.index()].speed.time_for(left))
+        let run = &self.state.runs[task.index()];
+        Some(if cfg!(feature = "multiprocessor") { run.speed.time_for(left) } else { left.nominal_time() })
     }
 
     /// What the task's own budget leaves its job, in CPU time at nominal speed; a handler has no such limit, nor has a task without a

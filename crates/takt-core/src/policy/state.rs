@@ -5,7 +5,7 @@ use super::decision::Clock;
 use super::event::Event;
 use crate::cpus::CpuSet;
 use crate::input::Reply;
-use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId, Terms};
+use crate::model::{Arrival, Backlog, Completion, Load, ResourceId, System, TaskId, Terms};
 use crate::queue::Agenda;
 use crate::record::{JobId, Place, Record, RecordKind, Sink};
 use crate::rng;
@@ -206,6 +206,16 @@ impl TaskState {
         }
         state
     }
+    /// The task is a process of a window table.
+    #[inline]
+    pub(crate) fn is_activated(&self) -> bool {
+        cfg!(feature = "multiprocessor") && self.activated
+    }
+    /// Whether work is done at nominal speed.
+    #[inline]
+    pub(crate) fn is_nominal(&self) -> bool {
+        !cfg!(feature = "multiprocessor") || self.speed == Speed::NOMINAL
+    }
     /// When an event releases this job; `None` before the event.
     pub(crate) fn event(&self, job: JobId) -> Option<Time> {
         (job < self.next_event).then(|| self.events[job as usize % self.events.len()])
@@ -226,7 +236,7 @@ impl TaskState {
             return;
         }
         let held = now - since;
-        if self.speed != Speed::NOMINAL {
+        if !self.is_nominal() {
             return self.account_at_speed(held);
         }
         self.spend(Work::nominal(held));
@@ -251,7 +261,8 @@ impl TaskState {
     /// The work that it has done since it was last brought up to date, unless a driver measures that.
     #[inline]
     pub(crate) fn unaccounted(&self, now: Time) -> Work {
-        self.speed.work_in(self.held(now))
+        let held = self.held(now);
+        if cfg!(feature = "multiprocessor") { self.speed.work_in(held) } else { Work::nominal(held) }
     }
     /// The job has done so much work, or less, beyond what was known, and has used as much of its budget.
     #[inline]
@@ -265,14 +276,14 @@ impl TaskState {
     #[inline]
     pub(crate) fn left(&self, now: Time) -> Option<Span> {
         let held = self.held(now);
-        let scaled = self.speed != Speed::NOMINAL && self.clock == Clock::Cpu;
+        let scaled = !self.is_nominal() && self.clock == Clock::Cpu;
         let used = if scaled { self.speed.work_in(held).nominal_time() } else { held };
         self.budget.map(|left| left - used)
     }
     /// How long what is left of a budget, and so much more, lasts where it is.
     #[inline]
     pub(crate) fn lasts(&self, left: Span) -> Span {
-        let scaled = self.speed != Speed::NOMINAL && self.clock == Clock::Cpu;
+        let scaled = !self.is_nominal() && self.clock == Clock::Cpu;
         if scaled { self.speed.time_for(Work::nominal(left)) } else { left }
     }
     /// How much later than its budget is used up that is noticed; below zero it is earlier, but by no more than half of it, or
@@ -494,6 +505,9 @@ impl State {
 
     #[inline]
     pub(crate) fn speed(&self, place: Place) -> Speed {
+        if !cfg!(feature = "multiprocessor") {
+            return Speed::NOMINAL;
+        }
         // The usual machine has none.
         self.speeds.get(place.index()).copied().unwrap_or_default()
     }
@@ -512,7 +526,13 @@ impl State {
     /// Whether the task is a process of a window table: its policy releases its jobs.
     #[inline]
     pub(crate) fn is_activated(&self, task: TaskId) -> bool {
-        self.runs[task.index()].activated
+        self.runs[task.index()].is_activated()
+    }
+
+    /// The rule for the jobs after a late one.
+    #[inline]
+    pub(crate) fn backlog(&self) -> Backlog {
+        if cfg!(feature = "backlogs") { self.system.backlog } else { Backlog::Queue }
     }
 
     /// What was agreed last, whether it holds already or waits.

@@ -53,23 +53,21 @@ pub fn put_system(out: &mut impl Output, system: &System) -> Result<(), NotEncod
 /// Reads a system that `profile` schedules; `None` for bytes that are none, or of another version.
 #[must_use]
 pub fn get_system(bytes: &[u8], profile: &'static Profile) -> Option<System> {
-    let mut reader = Reader::new(bytes);
-    let reader = &mut reader;
-    (reader.unsigned()? == VERSION).then_some(())?;
-    let policy = get_policy(reader, profile)?;
-    let cpus = get_cpus(reader)?;
-    let late = choice(reader, &[Late::Continue, Late::Abort, Late::AbortAtEvent])?;
-    let backlogs = [Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone];
-    let backlog = choice(reader, &backlogs)?;
-    let locking = choice(reader, &[Locking::Fifo, Locking::Inheritance, Locking::Ceiling])?;
-    let resources = reader.small()?;
-    let timing = Timing { tick: span(reader)?, resolution: span(reader)?, lateness: span(reader)? };
-    let seed = reader.unsigned()?;
-    let horizon = reader.maybe()?.map(Time::from_ns);
-    let load = get_load(reader)?;
-    let servers =
-        list(reader, |reader| Some(Server { reservation: get_reservation(reader)?, priority: reader.small()? }))?;
-    let tasks = list(reader, get_task)?;
+    let mut input = Fields { reader: Reader::new(bytes), damaged: false };
+    let input = &mut input;
+    let version = input.unsigned();
+    let policy = get_policy(input, profile);
+    let cpus = get_cpus(input);
+    let late = input.choice(&[Late::Continue, Late::Abort, Late::AbortAtEvent]);
+    let backlog = input.choice(&[Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone]);
+    let locking = input.choice(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling]);
+    let resources = input.small();
+    let timing = Timing { tick: input.span(), resolution: input.span(), lateness: input.span() };
+    let seed = input.unsigned();
+    let horizon = input.maybe().map(Time::from_ns);
+    let load = if input.truth() { Some(get_load(input)) } else { None };
+    let servers = input.list(|input| Server { reservation: get_reservation(input), priority: input.small() });
+    let tasks = input.list(get_task);
     let system = System {
         tasks,
         servers,
@@ -83,29 +81,92 @@ pub fn get_system(bytes: &[u8], profile: &'static Profile) -> Option<System> {
         seed,
         ..System::new(cpus, policy)
     };
-    reader.is_at_end().then_some(system)
+    (version == VERSION && !input.damaged && input.reader.is_at_end()).then_some(system)
 }
 
-fn choice<T: Copy>(reader: &mut Reader<'_>, all: &[T]) -> Option<T> {
-    all.get(usize::from(reader.byte()?)).copied()
+/// Reads values one after the other. A value that is damaged is read as zero and remembered, so that one check at the end does for all:
+/// a check of each value takes kilobytes of a microcontroller's flash.
+struct Fields<'a> {
+    reader: Reader<'a>,
+    damaged: bool,
 }
 
-fn span(reader: &mut Reader<'_>) -> Option<Span> {
-    reader.signed().map(Span::from_ns)
-}
-
-fn maybe_span(reader: &mut Reader<'_>) -> Option<Option<Span>> {
-    Some(reader.maybe()?.map(Span::from_ns))
-}
-
-/// A list of what `get` reads. Each entry has a byte at least, so that a damaged length allocates no more than there are bytes.
-fn list<T>(reader: &mut Reader<'_>, mut get: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
-    let length = reader.small::<usize>()?;
-    let mut all = Vec::with_capacity(length.min(1024));
-    for _ in 0..length {
-        all.push(get(reader)?);
+impl Fields<'_> {
+    fn sound<T: Default>(&mut self, value: Option<T>) -> T {
+        self.damaged |= value.is_none();
+        value.unwrap_or_default()
     }
-    Some(all)
+
+    #[inline(never)]
+    fn byte(&mut self) -> u8 {
+        let byte = self.reader.byte();
+        self.sound(byte)
+    }
+
+    #[inline(never)]
+    fn unsigned(&mut self) -> u64 {
+        let number = self.reader.unsigned();
+        self.sound(number)
+    }
+
+    #[inline(never)]
+    fn signed(&mut self) -> i64 {
+        let number = self.reader.signed();
+        self.sound(number)
+    }
+
+    #[inline(never)]
+    fn maybe(&mut self) -> Option<i64> {
+        let number = self.reader.maybe();
+        self.sound(number)
+    }
+
+    #[inline(never)]
+    fn word(&mut self) -> u32 {
+        let number = self.reader.small();
+        self.sound(number)
+    }
+
+    fn small<T: TryFrom<u32> + Default>(&mut self) -> T {
+        let word = self.word();
+        self.sound(T::try_from(word).ok())
+    }
+
+    fn truth(&mut self) -> bool {
+        let byte = self.byte();
+        self.damaged |= byte > 1;
+        byte == 1
+    }
+
+    fn span(&mut self) -> Span {
+        Span::from_ns(self.signed())
+    }
+
+    fn maybe_span(&mut self) -> Option<Span> {
+        self.maybe().map(Span::from_ns)
+    }
+
+    /// A number that may be missing and has 32 bits.
+    fn maybe_word(&mut self) -> Option<u32> {
+        let number = self.maybe()?;
+        Some(self.sound(u32::try_from(number).ok()))
+    }
+
+    fn choice<T: Copy>(&mut self, all: &[T]) -> T {
+        let chosen = all.get(usize::from(self.byte()));
+        self.damaged |= chosen.is_none();
+        *chosen.unwrap_or(&all[0])
+    }
+
+    /// A list of what `get` reads. Each entry has a byte at least, so that a damaged length allocates no more than there are bytes.
+    fn list<T>(&mut self, mut get: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let length = self.word() as usize;
+        let mut all = Vec::with_capacity(length.min(1024));
+        while all.len() < length && !self.damaged {
+            all.push(get(self));
+        }
+        all
+    }
 }
 
 fn put_policy(out: &mut impl Output, spec: &PolicySpec) {
@@ -122,19 +183,24 @@ fn put_policy(out: &mut impl Output, spec: &PolicySpec) {
     }
 }
 
-fn get_policy(reader: &mut Reader<'_>, profile: &'static Profile) -> Option<PolicySpec> {
+fn get_policy(input: &mut Fields<'_>, profile: &'static Profile) -> PolicySpec {
     let scopes = [Scope::Uniprocessor, Scope::Global, Scope::Partitioned, Scope::Clustered, Scope::Table];
-    let mut spec = PolicySpec::new(profile, choice(reader, &scopes)?);
-    let fit = choice(reader, &[Fit::First, Fit::Best, Fit::Worst])?;
-    spec.placement = Placement { fit, decreasing: reader.truth()? };
-    spec.cluster = reader.small()?;
-    spec.mapper = reader.byte()?;
-    for _ in 0..reader.unsigned()? {
-        let index = usize::from(reader.byte()?);
-        let value = reader.signed()?;
-        (index < MAX_SETTINGS).then(|| spec.values.set(index, Some(value)))?;
+    let mut spec = PolicySpec::new(profile, input.choice(&scopes));
+    let fit = input.choice(&[Fit::First, Fit::Best, Fit::Worst]);
+    spec.placement = Placement { fit, decreasing: input.truth() };
+    spec.cluster = input.small();
+    spec.mapper = input.byte();
+    let mut settings = input.word();
+    while settings > 0 && !input.damaged {
+        settings -= 1;
+        let (index, value) = (usize::from(input.byte()), input.signed());
+        if index < MAX_SETTINGS {
+            spec.values.set(index, Some(value));
+        } else {
+            input.damaged = true;
+        }
     }
-    Some(spec)
+    spec
 }
 
 fn put_cpus(out: &mut impl Output, cpus: &CpuSet) {
@@ -142,14 +208,19 @@ fn put_cpus(out: &mut impl Output, cpus: &CpuSet) {
     cpus.iter().for_each(|cpu| out.unsigned(cpu as u64));
 }
 
-fn get_cpus(reader: &mut Reader<'_>) -> Option<CpuSet> {
+fn get_cpus(input: &mut Fields<'_>) -> CpuSet {
     let mut cpus = CpuSet::EMPTY;
-    for _ in 0..reader.unsigned()? {
-        let cpu = reader.small::<usize>()?;
-        (cpu < crate::cpus::MAX_CPUS).then_some(())?;
-        cpus = cpus.union(&CpuSet::single(cpu));
+    let mut rest = input.word();
+    while rest > 0 && !input.damaged {
+        rest -= 1;
+        let cpu = input.word() as usize;
+        if cpu < crate::cpus::MAX_CPUS {
+            cpus = cpus.union(&CpuSet::single(cpu));
+        } else {
+            input.damaged = true;
+        }
     }
-    Some(cpus)
+    cpus
 }
 
 fn put_reservation(out: &mut impl Output, reservation: &Reservation) {
@@ -158,8 +229,8 @@ fn put_reservation(out: &mut impl Output, reservation: &Reservation) {
     out.maybe(reservation.deadline.map(Span::ns));
 }
 
-fn get_reservation(reader: &mut Reader<'_>) -> Option<Reservation> {
-    Some(Reservation { budget: span(reader)?, period: span(reader)?, deadline: maybe_span(reader)? })
+fn get_reservation(input: &mut Fields<'_>) -> Reservation {
+    Reservation { budget: input.span(), period: input.span(), deadline: input.maybe_span() }
 }
 
 fn put_load(out: &mut impl Output, load: Option<&Load>) {
@@ -173,13 +244,9 @@ fn put_load(out: &mut impl Output, load: Option<&Load>) {
     }
 }
 
-fn get_load(reader: &mut Reader<'_>) -> Option<Option<Load>> {
-    if !reader.truth()? {
-        return Some(None);
-    }
-    let repeat = maybe_span(reader)?;
-    let points = list(reader, |reader| Some((span(reader)?, reader.small()?)))?;
-    Some(Some(Load { points, repeat }))
+fn get_load(input: &mut Fields<'_>) -> Load {
+    let repeat = input.maybe_span();
+    Load { points: input.list(|input| (input.span(), input.small())), repeat }
 }
 
 fn put_utility(out: &mut impl Output, utility: Option<&Utility>) {
@@ -210,15 +277,17 @@ fn put_utility(out: &mut impl Output, utility: Option<&Utility>) {
     }
 }
 
-fn get_utility(reader: &mut Reader<'_>) -> Option<Option<Utility>> {
-    Some(Some(match reader.byte()? {
-        0 => return Some(None),
-        1 => Utility::Step(reader.unsigned()?),
-        2 => Utility::Linear { height: reader.unsigned()?, until: maybe_span(reader)? },
-        3 => Utility::Exponential { height: reader.unsigned()?, half_life: span(reader)? },
-        4 => Utility::Table(list(reader, |reader| Some((span(reader)?, reader.unsigned()?)))?),
-        _ => return None,
-    }))
+fn get_utility(input: &mut Fields<'_>) -> Option<Utility> {
+    Some(match input.byte() {
+        1 => Utility::Step(input.unsigned()),
+        2 => Utility::Linear { height: input.unsigned(), until: input.maybe_span() },
+        3 => Utility::Exponential { height: input.unsigned(), half_life: input.span() },
+        4 => Utility::Table(input.list(|input| (input.span(), input.unsigned()))),
+        other => {
+            input.damaged |= other != 0;
+            return None;
+        }
+    })
 }
 
 fn put_arrival(out: &mut impl Output, arrival: &Arrival) {
@@ -246,21 +315,20 @@ fn put_arrival(out: &mut impl Output, arrival: &Arrival) {
     }
 }
 
-fn get_arrival(reader: &mut Reader<'_>) -> Option<Arrival> {
-    Some(match reader.byte()? {
-        0 => Arrival::Periodic { offset: span(reader)?, period: span(reader)? },
-        1 => Arrival::Sporadic { offset: span(reader)?, period: span(reader)?, spread: span(reader)? },
-        2 => Arrival::Listed { instants: list(reader, span)? },
+fn get_arrival(input: &mut Fields<'_>) -> Arrival {
+    match input.byte() {
+        0 => Arrival::Periodic { offset: input.span(), period: input.span() },
+        1 => Arrival::Sporadic { offset: input.span(), period: input.span(), spread: input.span() },
+        2 => Arrival::Listed { instants: input.list(Fields::span) },
         3 => {
-            let (distance, queue) = (span(reader)?, reader.small()?);
-            let after = match reader.maybe()? {
-                Some(task) => Some(TaskId(u32::try_from(task).ok()?)),
-                None => None,
-            };
-            Arrival::Event { distance, queue, after }
+            let (distance, queue) = (input.span(), input.small());
+            Arrival::Event { distance, queue, after: input.maybe_word().map(TaskId) }
         }
-        _ => return None,
-    })
+        _ => {
+            input.damaged = true;
+            Arrival::Activated
+        }
+    }
 }
 
 fn put_task(out: &mut impl Output, task: &Task) {
@@ -314,37 +382,32 @@ fn put_task(out: &mut impl Output, task: &Task) {
     put_cpus(out, affinity);
 }
 
-fn get_task(reader: &mut Reader<'_>) -> Option<Task> {
-    let arrival = get_arrival(reader)?;
-    let (deadline, runtime) = (maybe_span(reader)?, maybe_span(reader)?);
-    let steps = list(reader, |reader| {
-        let lock = reader.small::<u32>()?;
-        let resource = ResourceId(u16::try_from(lock >> 1).ok()?);
-        Some(if lock & 1 == 1 { Step::Lock(resource) } else { Step::Unlock(resource) })
-    })?;
-    let handler = match reader.truth()? {
-        true => Some(Handler { runtime: span(reader)?, deadline: maybe_span(reader)?, utility: reader.unsigned()? }),
-        false => None,
+fn get_task(input: &mut Fields<'_>) -> Task {
+    let arrival = get_arrival(input);
+    let (deadline, runtime) = (input.maybe_span(), input.maybe_span());
+    let steps = input.list(|input| {
+        let lock = input.word();
+        let resource = ResourceId(input.sound(u16::try_from(lock >> 1).ok()));
+        if lock & 1 == 1 { Step::Lock(resource) } else { Step::Unlock(resource) }
+    });
+    let handler = if input.truth() {
+        Some(Handler { runtime: input.span(), deadline: input.maybe_span(), utility: input.unsigned() })
+    } else {
+        None
     };
-    let on_abort = choice(reader, &[OnAbort::Finish, OnAbort::Restart, OnAbort::Signal])?;
+    let on_abort = input.choice(&[OnAbort::Finish, OnAbort::Restart, OnAbort::Signal]);
     let completions = [Completion::Undeclared, Completion::Signal, Completion::Exit, Completion::None];
-    let completion = choice(reader, &completions)?;
-    let utility = get_utility(reader)?;
-    let (budget, jitter) = (maybe_span(reader)?, span(reader)?);
-    let reservation = if reader.truth()? { Some(get_reservation(reader)?) } else { None };
-    let server = match reader.maybe()? {
-        Some(server) => Some(ServerId(u32::try_from(server).ok()?)),
-        None => None,
-    };
-    let priority = reader.small()?;
-    let share = match reader.maybe()? {
-        Some(share) => Some(u32::try_from(share).ok()?),
-        None => None,
-    };
-    let importance = reader.small()?;
-    let affinity = get_cpus(reader)?;
+    let completion = input.choice(&completions);
+    let utility = get_utility(input);
+    let (budget, jitter) = (input.maybe_span(), input.span());
+    let reservation = if input.truth() { Some(get_reservation(input)) } else { None };
+    let server = input.maybe_word().map(ServerId);
+    let priority = input.small();
+    let share = input.maybe_word();
+    let importance = input.small();
+    let affinity = get_cpus(input);
     let program = Program::doing(steps);
-    Some(Task {
+    Task {
         arrival,
         deadline,
         runtime,
@@ -361,5 +424,5 @@ fn get_task(reader: &mut Reader<'_>) -> Option<Task> {
         share,
         importance,
         affinity,
-    })
+    }
 }

@@ -7,16 +7,20 @@ use crate::fault::{Cause, Fault};
 use crate::shared::{Scheduler, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::arch::{asm, global_asm, naked_asm};
+use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 use takt_core::time::Time;
 
 const ICSR: *mut u32 = 0xE000_ED04 as *mut u32;
 const PENDSV_SET: u32 = 1 << 28;
+const PENDSV_CLEAR: u32 = 1 << 27;
 const SHPR3: *mut u32 = 0xE000_ED20 as *mut u32;
 const SHCSR: *mut u32 = 0xE000_ED24 as *mut u32;
+#[cfg(target_has_atomic = "32")]
 const CFSR: *mut u32 = 0xE000_ED28 as *mut u32;
+#[cfg(target_has_atomic = "32")]
 const MMFAR: *mut u32 = 0xE000_ED34 as *mut u32;
+#[cfg(target_has_atomic = "32")]
 const BFAR: *mut u32 = 0xE000_ED38 as *mut u32;
 const MPU_TYPE: *mut u32 = 0xE000_ED90 as *mut u32;
 const MPU_CTRL: *mut u32 = 0xE000_ED94 as *mut u32;
@@ -72,6 +76,12 @@ pub(super) fn pend() {
     // SAFETY: a register of the processor, in which zeros change nothing.
     unsafe { ICSR.write_volatile(PENDSV_SET) };
     cortex_m::asm::dsb();
+}
+
+#[inline(always)]
+pub(super) fn unpend() {
+    // SAFETY: a register of the processor, in which zeros change nothing.
+    unsafe { ICSR.write_volatile(PENDSV_CLEAR) };
 }
 
 #[inline(always)]
@@ -238,7 +248,7 @@ extern "C" fn switch(pointer: u32) -> u32 {
     }
 }
 
-#[cfg(not(target_abi = "eabihf"))]
+#[cfg(all(target_has_atomic = "32", not(target_abi = "eabihf")))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PendSV() {
@@ -249,6 +259,39 @@ unsafe extern "C" fn PendSV() {
         "ldmia r0!, {{r4-r11, lr}}",
         "msr psp, r0",
         "bx lr",
+        switch = sym switch,
+    )
+}
+
+/// As the other one, for ARMv6-M, which stores and loads only the lower registers. The layout is the same.
+#[cfg(not(target_has_atomic = "32"))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PendSV() {
+    naked_asm!(
+        "mrs r0, psp",
+        "subs r0, #36",
+        "mov r1, r0",
+        "stmia r1!, {{r4-r7}}",
+        "mov r4, r8",
+        "mov r5, r9",
+        "mov r6, r10",
+        "mov r7, r11",
+        "stmia r1!, {{r4-r7}}",
+        "mov r4, lr",
+        "str r4, [r1]",
+        "bl {switch}",
+        "mov r1, r0",
+        "adds r1, #16",
+        "ldmia r1!, {{r4-r7}}",
+        "mov r8, r4",
+        "mov r9, r5",
+        "mov r10, r6",
+        "mov r11, r7",
+        "ldmia r1!, {{r2}}",
+        "msr psp, r1",
+        "ldmia r0!, {{r4-r7}}",
+        "bx r2",
         switch = sym switch,
     )
 }
@@ -275,6 +318,7 @@ unsafe extern "C" fn PendSV() {
     )
 }
 
+#[cfg(target_has_atomic = "32")]
 macro_rules! fault_handler {
     ($($name:ident)*) => {
         $(
@@ -296,6 +340,8 @@ macro_rules! fault_handler {
     };
 }
 
+// ARMv6-M has one fault, which ends the kernel.
+#[cfg(target_has_atomic = "32")]
 fault_handler! { MemoryManagement BusFault UsageFault }
 
 /// The trampoline of `cortex-m-rt` calls it with what the hardware has stacked.
@@ -310,7 +356,7 @@ unsafe extern "C" fn HardFault(frame: *const u32) -> ! {
 // Copies and fills for the compiler, in place of those of its library, which take ten times as much flash: words, and then the bytes that remain.
 // The processor reads and writes words at any address. A Cortex-M0+ does not, and has no exclusive access either.
 #[cfg(target_has_atomic = "32")]
-global_asm!(
+core::arch::global_asm!(
     ".syntax unified",
     ".macro takt_function name",
     ".global \\name",
@@ -390,6 +436,29 @@ global_asm!(
     ".previous",
 );
 
+/// The addresses of the two calls that led to the caller of the panic handler, the inner one first. Thumb code keeps the chain of its frames in r7. An
+/// address is zero where the chain has left the memory.
+#[inline(always)]
+pub(super) fn panicked_at() -> [u32; 2] {
+    let mut frame: u32;
+    // SAFETY: it reads a register.
+    unsafe { asm!("mov {}, r7", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    let mut addresses = [0; 3];
+    for address in &mut addresses {
+        if !arena::holds(frame) {
+            break;
+        }
+        // SAFETY: aligned words of the memory, which holds all stacks.
+        let (next, back) =
+            unsafe { ((frame as *const u32).read_volatile(), (frame as *const u32).add(1).read_volatile()) };
+        // A call that never returns may be the last instruction of its function.
+        *address = (back & !1).saturating_sub(2);
+        // Older frames are further up.
+        frame = if next > frame { next } else { 0 };
+    }
+    [addresses[1], addresses[2]]
+}
+
 fn now() -> Time {
     critical_section::with(|cs| SHARED.now(cs))
 }
@@ -401,6 +470,7 @@ fn current_task() -> Option<u32> {
     (current + 1 < threads).then_some(current as u32)
 }
 
+#[cfg(target_has_atomic = "32")]
 /// A fault: it is noted for the kernel, and the thread does not continue. Returns the process stack pointer.
 extern "C" fn fault(psp: u32, exc_return: u32) -> u32 {
     const FROM_PROCESS_STACK: u32 = 4;
@@ -446,7 +516,7 @@ extern "C" fn fault(psp: u32, exc_return: u32) -> u32 {
     if task.is_none() {
         SHARED.stop(&fault);
     }
-    critical_section::with(|cs| SHARED.fault.borrow(cs).set(Some(fault)));
+    critical_section::with(|cs| SHARED.fault.borrow(cs).set(fault));
     restart(current, false);
     pend();
     // PendSV follows before the thread, which has a frame of its own then.

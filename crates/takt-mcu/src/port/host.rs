@@ -217,6 +217,10 @@ pub(super) fn pend() {
     PENDED.with(|pended| pended.set(true));
 }
 
+pub(super) fn unpend() {
+    PENDED.with(|pended| pended.set(false));
+}
+
 pub(super) fn in_interrupt() -> bool {
     IN_INTERRUPT.with(Cell::get) || machine().is_none()
 }
@@ -364,7 +368,7 @@ fn panicked(context: &'static Context, number: usize) -> bool {
     let survived = catch_unwind(AssertUnwindSafe(|| {
         let at = critical_section::with(|cs| context.shared.now(cs));
         let fault = Fault { cause: Cause::Panic, task, pc: 0, lr: 0, detail: 0, at };
-        critical_section::with(|cs| context.shared.fault.borrow(cs).set(Some(fault)));
+        critical_section::with(|cs| context.shared.fault.borrow(cs).set(fault));
         pend();
         kernel(context);
     }));

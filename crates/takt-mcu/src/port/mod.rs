@@ -34,6 +34,12 @@ pub(crate) fn pend() {
     port::pend();
 }
 
+/// The kernel runs, and is about to see all that was noted so far: it need not run again for that.
+#[inline]
+pub(crate) fn unpend() {
+    port::unpend();
+}
+
 /// Whether an interrupt is served.
 #[inline]
 pub(crate) fn in_interrupt() -> bool {
@@ -83,6 +89,13 @@ pub(crate) fn overflowed(thread: usize) -> bool {
 /// Bytes of the handlers' stack that were ever used. O(bytes).
 pub(crate) fn handler_stack_used() -> u32 {
     port::handler_stack_used()
+}
+
+/// The addresses of the two calls that led to a panic. Only the panic handler calls it.
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub(crate) fn panicked_at() -> [u32; 2] {
+    port::panicked_at()
 }
 
 /// Bytes that were allocated before the start, and the number of allocations after it.

@@ -2,7 +2,12 @@
 #![no_std]
 #![no_main]
 
-use mps2_an385::{acknowledge, board, burn, entry, interrupt, timer};
+#[cfg(feature = "mps2-an385")]
+use mps2_an385 as machine;
+#[cfg(feature = "stm32f103")]
+use stm32f103 as machine;
+
+use machine::{acknowledge, board, burn, entry, interrupt, timer};
 use takt_mcu::sync::Queue;
 use takt_mcu::{Task, Trace};
 
@@ -57,10 +62,21 @@ fn logger(task: &Task) -> ! {
     }
 }
 
-#[interrupt]
-fn TIMER1() {
+fn measured() {
     acknowledge();
     let _ = tasks::LOGGER.release();
+}
+
+#[cfg(feature = "mps2-an385")]
+#[interrupt]
+fn TIMER1() {
+    measured();
+}
+
+#[cfg(feature = "stm32f103")]
+#[interrupt]
+fn TIM4() {
+    measured();
 }
 
 #[entry]

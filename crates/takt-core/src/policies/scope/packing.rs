@@ -80,7 +80,8 @@ pub struct Refused {
 #[must_use]
 pub fn pack(build: &Build<'_>) -> Packed {
     let clusters = clusters(build);
-    if matches!(build.spec.scope, Scope::Uniprocessor | Scope::Global | Scope::Table) {
+    let is_one = matches!(build.spec.scope, Scope::Uniprocessor | Scope::Global | Scope::Table);
+    if !cfg!(feature = "multiprocessor") || is_one {
         return Packed { homes: vec![0; build.system.tasks.len()], refused: Vec::new() };
     }
     let single = clusters.iter().all(|places| places.len() == 1);
@@ -112,6 +113,15 @@ impl Build<'_> {
     pub(crate) fn pack_by(&self, clusters: &[&[Place]], rule: Placement, need: impl Fn(TaskId) -> i128) -> Placed {
         let system = self.system;
         let clusters = self.sets(clusters);
+        if !cfg!(feature = "multiprocessor") {
+            // There is one CPU.
+            let mut home = vec![None; system.tasks.len()];
+            for task in self.tasks {
+                let affinity = &system.tasks[task.index()].affinity;
+                home[task.index()] = clusters.iter().position(|cpus| !cpus.is_disjoint(affinity)).map(|c| c as u16);
+            }
+            return (home, Vec::new());
+        }
         let mut order: Vec<TaskId> = self.tasks.to_vec();
         if rule.decreasing {
             order.sort_by_key(|&t| (core::cmp::Reverse(need(t)), t));
