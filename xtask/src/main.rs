@@ -34,6 +34,7 @@ usage: cargo xtask COMMAND
      --image FILE    this kernel image instead of a downloaded one
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
      --isolate       the tests of isolated CPUs alone, on four CPUs
+     --latency       the tests of measured lateness alone, on one CPU in virtual time
      --verbose       the whole console
   service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
   aarch64            takt for 64-bit ARM: it builds, and under emulation it writes the same bytes as here

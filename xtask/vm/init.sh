@@ -5,7 +5,8 @@
 # The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
 # instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
 # parallel on a slow emulator, where only counts and clean ends mean something. takt.mode=power: as order, on a machine with frequencies, which has
-# tests of its own. takt.mode=isolate: as multi, and only the tests of isolated CPUs.
+# tests of its own. takt.mode=isolate: as multi, and only the tests of isolated CPUs. takt.mode=latency: as exact, with more
+# instructions in a microsecond, and only the tests of measured lateness.
 
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -239,6 +240,11 @@ if [ "$mode" = power ]; then
 fi
 if [ "$mode" = isolate ]; then
     . /isolate.sh
+    echo "vm: end"
+    poweroff -f
+fi
+if [ "$mode" = latency ]; then
+    . /latency.sh
     echo "vm: end"
     poweroff -f
 fi

@@ -142,6 +142,7 @@ mod tests {
             rounds,
             stolen: Vec::new(),
             worst: Vec::new(),
+            agreement: None,
             skipped: None,
         }
     }

@@ -170,6 +170,7 @@ mod tests {
                 stolen: Vec::new(),
                 skipped: None,
                 worst: Vec::new(),
+                agreement: None,
             });
         }
         results

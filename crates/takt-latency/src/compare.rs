@@ -69,6 +69,7 @@ mod tests {
             stolen: Vec::new(),
             skipped: None,
             worst: Vec::new(),
+            agreement: None,
         });
         results
     }

@@ -122,7 +122,11 @@ impl Cpu {
                     self.interrupts.truncate(place);
                 }
             }
-            Action::Waking(_) | Action::TimerStart { .. } | Action::TimerExpire { .. } => {}
+            Action::Waking(_)
+            | Action::TimerStart { .. }
+            | Action::TimerExpire { .. }
+            | Action::Noise { .. }
+            | Action::Return { .. } => {}
         }
     }
     fn holder(&self) -> Option<Holder> {
@@ -247,7 +251,7 @@ fn expiry(trace: &KernelTrace, sample: Sample) -> Option<i64> {
 }
 
 /// The number of the task in the trace. In a PID namespace, the task knows another one; then the thread that armed the timer is the task.
-fn number(trace: &KernelTrace, sample: Sample) -> u32 {
+pub(crate) fn number(trace: &KernelTrace, sample: Sample) -> u32 {
     let mut by_timer = None;
     for event in &trace.events {
         match event.action {

@@ -152,6 +152,7 @@ mod tests {
             stolen: vec![3, 4],
             skipped: None,
             worst: Vec::new(),
+            agreement: None,
         }
     }
 

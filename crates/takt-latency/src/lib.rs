@@ -5,6 +5,7 @@
 //! the same figures.
 
 mod advice;
+mod agreement;
 mod chart;
 mod compare;
 mod explain;
@@ -15,11 +16,14 @@ mod report;
 mod results;
 
 pub use advice::{Figure, Gain, figure, ranked, successive};
+pub use agreement::{Agreement, Pair, pairs};
 pub use chart::{density, tails};
 pub use compare::{Difference, compare};
 pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};
 pub use figures::{Figures, Interval, QUANTILES, Quantile};
-pub use kernel::{Action, EVENTS, Event, Interrupt, KernelTrace, Name, Thread, Unexpected};
-pub use order::{Claim, ORDERED, difference, order};
+pub use kernel::{
+    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread, Unexpected,
+};
+pub use order::{Claim, ORDERED, PROGRAMS, difference, order, programs};
 pub use report::html;
 pub use results::{Results, Scenario, Unreadable, Worst};

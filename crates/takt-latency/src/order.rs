@@ -35,6 +35,21 @@ pub fn difference(first: &Scenario, second: &Scenario, quantile: Quantile, seed:
     Interval { value: a - b, low, high }
 }
 
+/// The scenarios of two programs that measure the same: this one, and cyclictest.
+pub const PROGRAMS: [&str; 2] = ["idle-fifo", "cyclictest"];
+
+/// Checks whether both programs measure the same: the 95 % interval of the difference of their medians lies within `limit` nanoseconds of zero. The
+/// difference of p99 is a figure without a limit. O(draws · samples).
+#[must_use]
+pub fn programs(results: &Results, limit: i64, seed: u64) -> Claim {
+    let of = |name: &str| results.measured().find(|scenario| scenario.name == name);
+    let both = of(PROGRAMS[0]).zip(of(PROGRAMS[1]));
+    let measured = both.map(|(own, peer)| difference(own, peer, QUANTILES[0].0, seed));
+    let text = format!("the medians of `{}` and `{}` differ by at most {} us", PROGRAMS[0], PROGRAMS[1], limit / 1000);
+    let within = |interval: Interval| -limit <= interval.low && interval.high <= limit;
+    Claim { text, measured, holds: measured.is_some_and(within) }
+}
+
 /// Checks the order. O(draws · samples).
 #[must_use]
 pub fn order(results: &Results, seed: u64) -> Vec<Claim> {
@@ -101,6 +116,27 @@ mod tests {
         few.scenarios.retain(|scenario| scenario.name != "isolated");
         let claims = order(&few, 1);
         assert!(!claims[0].holds && claims[0].measured.is_none() && claims[2].holds);
+    }
+
+    #[test]
+    fn two_programs_agree_if_the_whole_interval_is_within_the_limit() {
+        let of = |own: i64, spread: i64| {
+            let mut results = Results::new(String::new(), String::new(), String::new(), 0);
+            for (name, median, spread) in [(PROGRAMS[0], own, spread), (PROGRAMS[1], 30_000, 0)] {
+                let mut scenario = Scenario::new(name, "");
+                scenario.rounds = (0..10i64).map(|r| vec![median + (r % 2) * spread; 50]).collect();
+                results.scenarios.push(scenario);
+            }
+            programs(&results, 2000, 1)
+        };
+        assert!(of(31_000, 0).holds && of(29_000, 500).holds);
+        assert!(!of(32_500, 0).holds && !of(27_500, 0).holds);
+        // The median is within the limit, and its interval is not.
+        let wide = of(29_000, 4000);
+        assert!(!wide.holds && wide.measured.is_some(), "{wide:?}");
+        let mut none = results([10; 7]);
+        none.scenarios.truncate(1);
+        assert!(!programs(&none, 2000, 1).holds);
     }
 
     /// A disturbance that two scenarios share in each round does not widen the interval of their difference.

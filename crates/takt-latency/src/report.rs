@@ -90,6 +90,7 @@ mod tests {
                 stolen: vec![0],
                 skipped,
                 worst: Vec::new(),
+                agreement: None,
             });
         }
         results.notes.push("loud".into());

@@ -1,5 +1,6 @@
 //! The file of an experiment: settings, machine, and all samples.
 
+use crate::agreement::Agreement;
 use crate::explain::Explanation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -23,6 +24,9 @@ pub struct Scenario {
     /// The worst samples with their causes, the worst first (`--explain`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<Worst>,
+    /// How well it agrees with the kernel's trace (`--check-trace`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
 }
 
 /// A late sample with its causes.
@@ -53,6 +57,7 @@ impl Scenario {
             stolen: Vec::new(),
             skipped: None,
             worst: Vec::new(),
+            agreement: None,
         }
     }
 }
@@ -130,6 +135,11 @@ impl Results {
         text
     }
 
+    /// The scenarios that were compared with the kernel's trace.
+    pub fn agreements(&self) -> impl Iterator<Item = (&Scenario, &Agreement)> {
+        self.scenarios.iter().filter_map(|scenario| Some((scenario, scenario.agreement.as_ref()?)))
+    }
+
     /// Scenarios that were measured.
     pub fn measured(&self) -> impl Iterator<Item = &Scenario> + Clone {
         self.scenarios.iter().filter(|scenario| scenario.rounds.iter().any(|round| !round.is_empty()))
@@ -154,6 +164,7 @@ mod tests {
                 at: 12_345_000_000,
                 why: Explanation { late: 2, parts: Vec::new(), text: "2 us late: x".into() },
             }],
+            agreement: Some(Agreement { pairs: 3, ..Agreement::default() }),
         });
         assert_eq!(results.scenarios[0].worst[0].to_string(), "at 12.345 s: 2 us late: x");
         let text = results.json();

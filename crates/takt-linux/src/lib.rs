@@ -4,7 +4,7 @@
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
 //! processes ([`protocol`]), ends of jobs that the kernel reports ([`JobEnds`]), the page that a program shares with its scheduler ([`SharedPage`]), what this machine can do ([`probe`]), what removes the remains of a
-//! run that died ([`leftovers`], [`watcher`]), the socket by which a run is controlled ([`socket`]), the locks that keep two runs off one CPU ([`CpuLock`]), frequencies, idle states and sensors ([`power`]), what the machine does to a run ([`disturbance`]), the kernel's trace of it ([`tracing`]), and an exact count of
+//! run that died ([`leftovers`], [`watcher`]), the socket by which a run is controlled ([`socket`]), the locks that keep two runs off one CPU ([`CpuLock`]), frequencies, idle states and sensors ([`power`]), what the machine does to a run ([`disturbance`]), the kernel's trace of it ([`tracing`], [`Osnoise`]), and an exact count of
 //! instructions ([`count`]).
 //!
 //! There is no policy, no engine and no printing here.
@@ -22,6 +22,7 @@ mod identity;
 mod job_end;
 mod layout;
 mod mechanism;
+mod osnoise;
 mod page;
 mod run_id;
 mod shared_cpus;
@@ -54,6 +55,7 @@ pub use identity::{Identity, Limit, UnknownIdentity};
 pub use job_end::{JobEnd, JobEnds, Tracepoints};
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Mechanism, ThreadState};
+pub use osnoise::Osnoise;
 pub use page::SharedPage;
 pub use run_id::RunId;
 pub use rustix::process::Signal;

@@ -16,6 +16,13 @@ const OTHER_KIB: usize = 1024;
 /// The rings of all CPUs together have this size at most, in KiB.
 const TOTAL_KIB: usize = 128 << 10;
 
+/// The options of the tracers `osnoise` and `timerlat`, which all instances share.
+pub(crate) const OPTIONS: &str = "/sys/kernel/tracing/osnoise/options";
+/// The option by which `osnoise` has threads of its own, when it is set.
+pub(crate) const WORKLOAD: &str = "OSNOISE_WORKLOAD";
+/// The same when it is not set.
+pub(crate) const NO_WORKLOAD: &str = "NO_OSNOISE_WORKLOAD";
+
 /// The root of tracefs: where it is mounted, or in a mount of its own that no other process sees.
 pub(crate) fn root() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -75,7 +82,7 @@ impl Instance {
         self.dir.as_ref().ok_or_else(|| io::Error::other("the instance is not open"))
     }
 
-    fn write(&self, file: &str, value: &str) -> io::Result<()> {
+    pub(crate) fn write(&self, file: &str, value: &str) -> io::Result<()> {
         let of = |e: Errno| io::Error::other(format!("{file}: {}", io::Error::from(e)));
         let file = openat(self.dir()?, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(of)?;
         write(&file, value.as_bytes()).map_err(of).map(drop)
@@ -176,7 +183,8 @@ impl Drop for Instance {
     }
 }
 
-fn text(dir: &OwnedFd, path: &str) -> io::Result<String> {
+/// The text of a file of tracefs.
+pub(crate) fn text(dir: &OwnedFd, path: &str) -> io::Result<String> {
     let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (mut text, mut buffer) = (Vec::new(), vec![0; 16 << 10]);
     loop {
@@ -198,6 +206,26 @@ pub fn instances() -> Vec<RunId> {
     entries.filter_map(|entry| entry.file_name().to_str().ok()?.strip_prefix(PREFIX)?.parse().ok()).collect()
 }
 
+/// The tracers that are active, by the directories of their instances; that of the root is empty.
+pub(crate) fn active(root: &OwnedFd) -> io::Result<Vec<(String, String)>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = Dir::new(openat(root, "instances", flags, Mode::empty())?)?;
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+    let folders = names.filter(|name| !name.starts_with('.')).map(|name| format!("instances/{name}/"));
+    let tracer = |folder: String| {
+        let name = text(root, &format!("{folder}current_tracer")).ok()?;
+        Some((folder, name.trim().to_owned()))
+    };
+    Ok([String::new()].into_iter().chain(folders).filter_map(tracer).collect())
+}
+
+/// Removes the instances of dead runs.
+pub(crate) fn remove_dead() {
+    for run in instances().into_iter().filter(|run| !run.is_alive()) {
+        let _ = remove(&run);
+    }
+}
+
 /// Removes the instance of a run. Whether there was one.
 ///
 /// # Errors
@@ -211,9 +239,20 @@ pub(crate) fn remove(run: &RunId) -> io::Result<bool> {
     }
 }
 
+/// The option of the workload in the text of [`OPTIONS`].
+pub(crate) fn workload(options: &str) -> &'static str {
+    if options.split_whitespace().any(|word| word == NO_WORKLOAD) { NO_WORKLOAD } else { WORKLOAD }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_option_is_found_among_others() {
+        assert_eq!(workload("DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP\n"), WORKLOAD);
+        assert_eq!(workload("NO_DEFAULTS NO_OSNOISE_WORKLOAD NO_PANIC_ON_STOP\n"), NO_WORKLOAD);
+    }
 
     #[test]
     fn an_instance_records_and_is_removed() {

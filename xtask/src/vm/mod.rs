@@ -51,6 +51,8 @@ pub(crate) struct Options {
     power: bool,
     /// The tests of isolated CPUs alone, with so many random sequences.
     isolate: Option<u32>,
+    /// The tests of measured lateness alone.
+    latency: bool,
     verbose: bool,
     until: Option<Instant>,
 }
@@ -77,6 +79,7 @@ impl Options {
                 "--multi" => options.multi = true,
                 "--power" => options.power = true,
                 "--isolate" => options.isolate = Some(SEQUENCES),
+                "--latency" => options.latency = true,
                 "--verbose" => options.verbose = true,
                 _ => return None,
             }
@@ -95,6 +98,8 @@ enum Mode {
     Power,
     /// As `Multi`, with the tests of isolated CPUs alone.
     Isolate,
+    /// As `Exact`, with more instructions in a microsecond, and the tests of measured lateness alone.
+    Latency,
 }
 
 impl Mode {
@@ -105,10 +110,15 @@ impl Mode {
             Mode::Multi => "multi",
             Mode::Power => "power",
             Mode::Isolate => "isolate",
+            Mode::Latency => "latency",
         }
     }
     fn arguments(self) -> &'static str {
         match self {
+            // A nanosecond of virtual time for each instruction.
+            Mode::Latency => {
+                "-smp 1 -accel tcg,thread=single -icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+            }
             Mode::Exact => {
                 "-smp 1 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
@@ -147,13 +157,20 @@ pub(crate) fn run(options: &Options) -> Outcome {
     };
     let mut modes = vec![Mode::Exact, Mode::Order];
     if options.multi {
-        modes.extend([Mode::Multi, Mode::Isolate]);
+        modes.extend([Mode::Multi, Mode::Isolate, Mode::Latency]);
     }
     if options.isolate.is_some() {
         modes = vec![Mode::Isolate];
     }
+    if options.latency {
+        modes = vec![Mode::Latency];
+    }
     let mut boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
-    let first = kernels.first().filter(|_| options.isolate.is_none());
+    // One boot is enough for each commit: the PREEMPT_RT kernel has all the tracers and threads that these tests look for.
+    if !options.multi && !options.latency && options.isolate.is_none() && !options.power {
+        boots.extend(kernels.last().map(|kernel| (kernel, Mode::Latency)));
+    }
+    let first = kernels.first().filter(|_| options.isolate.is_none() && !options.latency);
     let hardware = match first.map(|kernel| (kernel, power::Hardware::prepare(&dir, kernel, &initramfs))) {
         Some((kernel, Ok(hardware))) => {
             boots.retain(|_| !options.power);
@@ -281,7 +298,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
-    for script in ["functions.sh", "power.sh", "isolate.sh"] {
+    for script in ["functions.sh", "power.sh", "isolate.sh", "latency.sh"] {
         archive.file(script, &fs::read(root().join("xtask/vm").join(script))?)?;
     }
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;

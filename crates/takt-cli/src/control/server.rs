@@ -24,13 +24,17 @@ use takt_linux::socket::{self, ControlSocket, Peer};
 use takt_trace::live::Live;
 use takt_workload::Code;
 
-/// The most connections at one time.
+/// The most connections at one time. With all places taken, a new connection takes that of the one that is idle for the longest.
 const CLIENTS_MAX: usize = 16;
+/// The most connections that watch. They are never idle, so the other places stay open to commands.
+const WATCHERS_MAX: usize = 12;
 /// The most bytes of answers that wait for a client.
 const OUTPUT_MAX: usize = 4 << 20;
 /// How long half a line, unread answers or an idle connection may last.
 const PATIENCE: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(60);
+/// The hint about a request that cannot be read.
+const FORM: &str = "see docs/control.md for the form of requests";
 /// The time of grace of `stop`.
 const GRACE: Span = takt_exec::GRACE;
 /// The longest one.
@@ -153,15 +157,7 @@ impl State {
                 self.read_again();
             }
             self.accept();
-            let now = Instant::now();
-            let mut index = 0;
-            while index < self.clients.len() {
-                if self.serve(index, now) {
-                    index += 1;
-                } else {
-                    self.clients.swap_remove(index);
-                }
-            }
+            self.serve_all(Instant::now());
         }
         // The run is over: all commands have been answered.
         self.take_answers();
@@ -177,7 +173,6 @@ impl State {
         let left = left.min(Duration::from_secs(1));
         let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut fds = vec![PollFd::new(&*self.wake, PollFlags::IN)];
-        // With all places taken, new connections wait in the kernel's queue until one of these is cut off.
         fds.push(PollFd::new(self.service.socket.listener(), PollFlags::IN));
         for client in &self.clients {
             let mut wanted = PollFlags::empty();
@@ -210,7 +205,7 @@ impl State {
             }
             let refused = match peer.is_allowed() {
                 false => Some(("not-allowed", "only the user of the run and root may control it", "become that user")),
-                true if self.clients.len() >= CLIENTS_MAX => {
+                true if self.clients.len() >= CLIENTS_MAX && !self.make_room() => {
                     Some(("busy", "the run has too many connections", "close one of them, or try again"))
                 }
                 true => None,
@@ -235,6 +230,34 @@ impl State {
                 closing: false,
                 ended: false,
             });
+        }
+    }
+
+    /// Closes the connection that is idle for the longest. `false` if each one watches or waits for the answer to its command.
+    fn make_room(&mut self) -> bool {
+        let now = Instant::now();
+        // A line that has arrived makes its connection a busy one.
+        self.serve_all(now);
+        if self.clients.len() < CLIENTS_MAX {
+            return true;
+        }
+        let idle = self.clients.iter().enumerate().filter(|(_, client)| !client.asked && client.watch.is_none());
+        let Some((index, _)) = idle.min_by_key(|(_, client)| (client.active, client.token)) else { return false };
+        let mut client = self.clients.swap_remove(index);
+        let message = format!("the run has at most {CLIENTS_MAX} connections, and this one was idle for the longest");
+        client.refuse("busy", &message, "connect again");
+        client.write();
+        true
+    }
+
+    fn serve_all(&mut self, now: Instant) {
+        let mut index = 0;
+        while index < self.clients.len() {
+            if self.serve(index, now) {
+                index += 1;
+            } else {
+                self.clients.swap_remove(index);
+            }
         }
     }
 
@@ -279,6 +302,7 @@ impl State {
 
     /// Reads and writes as far as possible. `false` closes the connection.
     fn serve(&mut self, index: usize, now: Instant) -> bool {
+        let watchers = self.clients.iter().filter(|client| client.watch.is_some()).count();
         let client = &mut self.clients[index];
         if client.reads() && !client.read(now) {
             return false;
@@ -286,7 +310,7 @@ impl State {
         while !client.asked && client.watch.is_none() && !client.closing {
             let Some(end) = client.input.iter().position(|byte| *byte == b'\n') else {
                 if client.input.len() > LINE_MAX {
-                    client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"));
+                    client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"), FORM);
                 }
                 break;
             };
@@ -294,7 +318,7 @@ impl State {
             let mut line = std::mem::replace(&mut client.input, rest);
             line.pop();
             if line.len() > LINE_MAX {
-                client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"));
+                client.refuse("too-long", &format!("a request has at most {LINE_MAX} bytes"), FORM);
                 break;
             }
             client.active = now;
@@ -306,6 +330,10 @@ impl State {
                 let command = command(&request, &self.service)?;
                 Ok((request, command))
             }) {
+                Ok((Request::Watch { .. } | Request::Top { .. }, _)) if watchers >= WATCHERS_MAX => {
+                    let message = format!("{WATCHERS_MAX} connections watch the run already");
+                    client.refuse("busy", &message, "end one of them, or use `takt ctl status`");
+                }
                 Ok((request @ (Request::Watch { interval_ms } | Request::Top { interval_ms }), _)) => {
                     client.figures = matches!(request, Request::Top { .. });
                     client.watch = Some((Duration::from_millis(interval_ms), now));
@@ -396,8 +424,7 @@ impl Client {
         self.output.extend(line);
     }
 
-    fn refuse(&mut self, code: &str, message: &str) {
-        let hint = "see docs/control.md for the form of requests";
+    fn refuse(&mut self, code: &str, message: &str, hint: &str) {
         self.say(&Reply::Error(Fault { code: code.into(), message: message.into(), hint: hint.into() }));
         self.input.clear();
         self.closing = true;

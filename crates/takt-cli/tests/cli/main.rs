@@ -13,6 +13,7 @@ mod freeze;
 mod golden;
 mod import;
 mod jobs;
+mod latency;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod mcu;

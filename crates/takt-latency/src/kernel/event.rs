@@ -29,8 +29,16 @@ pub const EVENTS: [&str; 20] = [
     "irq_vectors/x86_platform_ipi_exit",
 ];
 
+/// The returns of the system calls in which a task waits for its timer. They are recorded only to compare wake-ups ([`crate::agreement`]).
+pub const RETURNS: [&str; 3] =
+    ["syscalls/sys_exit_clock_nanosleep", "syscalls/sys_exit_poll", "syscalls/sys_exit_ppoll"];
+
+/// The events of the kernel's tracer `osnoise`, which count the own time of each source of noise.
+pub const NOISE: [&str; 4] =
+    ["osnoise/irq_noise", "osnoise/softirq_noise", "osnoise/nmi_noise", "osnoise/thread_noise"];
+
 /// A thread's name (comm): at most 15 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Name([u8; 16]);
 
 impl Name {
@@ -95,6 +103,28 @@ pub enum Interrupt {
     Soft(i64),
     /// A vector of the processor, by its name.
     Vector(&'static str),
+    /// An interrupt of which only the tracer `osnoise` knows, by its name.
+    Other(Name),
+    /// A non-maskable interrupt.
+    NonMaskable,
+}
+
+/// A source of noise on a CPU, as the tracer `osnoise` has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Source {
+    /// An interrupt, by its name.
+    Interrupt(Name),
+    /// A softirq, by its number.
+    Soft(i64),
+    /// A thread.
+    Thread {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        name: Name,
+    },
+    /// A non-maskable interrupt.
+    NonMaskable,
 }
 
 impl Interrupt {
@@ -115,6 +145,8 @@ impl Interrupt {
             }
             Interrupt::Vector("local_timer") => "timer interrupt".into(),
             Interrupt::Vector(name) => name.replace('_', " "),
+            Interrupt::Other(name) => format!("interrupt {name}"),
+            Interrupt::NonMaskable => "non-maskable interrupt".into(),
         }
     }
 }
@@ -151,6 +183,18 @@ pub enum Action {
     Enter(Interrupt),
     /// An interrupt ends.
     Leave(Interrupt),
+    /// The tracer `osnoise` has seen the end of a source of noise.
+    Noise {
+        /// The source.
+        source: Source,
+        /// Its time in nanoseconds, without that of other sources within it.
+        ns: i64,
+    },
+    /// A system call of [`RETURNS`] returns to its thread.
+    Return {
+        /// The thread.
+        pid: u32,
+    },
 }
 
 /// An event on a CPU.
@@ -177,13 +221,46 @@ pub struct KernelTrace {
 
 /// Which fields an event of interest has.
 enum Reader {
-    Switch { prev: [Field; 3], state: Field, next: [Field; 3] },
+    Switch {
+        prev: [Field; 3],
+        state: Field,
+        next: [Field; 3],
+    },
     Waking([Field; 3]),
-    TimerStart { pid: Field, timer: Field, expires: Field },
+    TimerStart {
+        pid: Field,
+        timer: Field,
+        expires: Field,
+    },
     TimerExpire(Field),
-    Device { enter: bool, number: Field, name: Option<Field> },
-    Soft { enter: bool, number: Field },
-    Vector { enter: bool, name: &'static str },
+    Device {
+        enter: bool,
+        number: Field,
+        name: Option<Field>,
+    },
+    Soft {
+        enter: bool,
+        number: Field,
+    },
+    Vector {
+        enter: bool,
+        name: &'static str,
+    },
+    Return(Field),
+    /// Its source, and the fields of its start and its own time.
+    Noise {
+        of: Noise,
+        start: Field,
+        ns: Field,
+    },
+}
+
+/// The source of an event of the tracer `osnoise`.
+enum Noise {
+    Interrupt(Field),
+    Soft(Field),
+    NonMaskable,
+    Thread { name: Field, pid: Field },
 }
 
 impl Reader {
@@ -209,8 +286,25 @@ impl Reader {
             "irq_handler_exit" => Reader::Device { enter: false, number: field("irq")?, name: None },
             "softirq_entry" => Reader::Soft { enter: true, number: field("vec")? },
             "softirq_exit" => Reader::Soft { enter: false, number: field("vec")? },
+            "irq_noise" | "softirq_noise" | "nmi_noise" | "thread_noise" => {
+                let of = match format.name.as_str() {
+                    "irq_noise" => Noise::Interrupt(field("desc")?),
+                    "softirq_noise" => Noise::Soft(field("vector")?),
+                    "thread_noise" => Noise::Thread { name: field("comm")?, pid: field("pid")? },
+                    _ => Noise::NonMaskable,
+                };
+                Reader::Noise { of, start: field("start")?, ns: field("duration")? }
+            }
+            name if RETURNS.iter().any(|known| known.strip_prefix("syscalls/") == Some(name)) => {
+                Reader::Return(field("common_pid")?)
+            }
             name => return Ok(vector(name).map(|(name, enter)| Reader::Vector { enter, name })),
         }))
+    }
+
+    /// The name of the vector whose event this is.
+    fn vector(&self) -> Option<&'static str> {
+        if let Reader::Vector { name, .. } = self { Some(name) } else { None }
     }
 
     fn read(&self, record: &[u8], devices: &mut BTreeMap<i64, String>) -> Option<Action> {
@@ -233,21 +327,40 @@ impl Reader {
             Reader::TimerExpire(timer) => Action::TimerExpire { timer: timer.number(record)? },
             Reader::Device { enter, number, name } => {
                 let number = number.number(record)?;
-                if let Some(place) = name.as_ref().and_then(|name| name.number(record))
+                if let Some(text) = name.as_ref().and_then(|name| elsewhere(*name, record))
                     && !devices.contains_key(&number)
                 {
-                    // A text elsewhere in the record: its place, and its length in the upper half.
-                    let begin = (place & 0xffff) as usize;
-                    let bytes = record.get(begin..).unwrap_or_default();
-                    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
                     devices.insert(number, String::from_utf8_lossy(text).into_owned());
                 }
                 edge(*enter, Interrupt::Device(number))
             }
             Reader::Soft { enter, number } => edge(*enter, Interrupt::Soft(number.number(record)?)),
             Reader::Vector { enter, name } => edge(*enter, Interrupt::Vector(name)),
+            Reader::Noise { of, start, ns } => {
+                // A source that had the CPU when the tracer began has no start, and its time is that since boot.
+                if start.number(record)? == 0 {
+                    return None;
+                }
+                let source = match of {
+                    Noise::Interrupt(name) => Source::Interrupt(Name::of(elsewhere(*name, record)?)),
+                    Noise::Soft(number) => Source::Soft(number.number(record)?),
+                    Noise::NonMaskable => Source::NonMaskable,
+                    Noise::Thread { name, pid } => {
+                        let pid = u32::try_from(pid.number(record)?).ok()?;
+                        Source::Thread { pid, name: Name::of(name.bytes(record)?) }
+                    }
+                };
+                Action::Noise { source, ns: ns.number(record)? }
+            }
+            Reader::Return(pid) => Action::Return { pid: u32::try_from(pid.number(record)?).ok()? },
         })
     }
+}
+
+/// A text that is elsewhere in the record. The field has its place, and its length in the upper half.
+fn elsewhere(field: Field, record: &[u8]) -> Option<&[u8]> {
+    let begin = (field.number(record)? & 0xffff) as usize;
+    record.get(begin..)?.split(|byte| *byte == 0).next()
 }
 
 /// The vector of an event of `irq_vectors`, and whether it begins.
@@ -281,15 +394,91 @@ impl KernelTrace {
                 let Some((reader, pid)) = id.and_then(|id| readers.get(&id)) else { return };
                 if let Some(action) = reader.read(record, &mut trace.devices) {
                     trace.from.entry(*cpu).or_insert(at);
+                    // The noise of a thread is recorded while the next one is on its way to the CPU.
                     let pid = pid.number(record).and_then(|pid| u32::try_from(pid).ok());
+                    let pid = pid.filter(|_| !matches!(action, Action::Noise { .. }));
                     events.push((Event { at, cpu: *cpu, action }, pid));
                 }
             })?;
         }
+        let known: Vec<&'static str> = readers.values().filter_map(|(reader, _)| reader.vector()).collect();
+        let added: Vec<(Event, Option<u32>)> = events
+            .iter()
+            .filter_map(|(event, _)| trace.only_noise(event, &known))
+            .flatten()
+            .map(|event| (event, None))
+            .collect();
+        events.extend(added);
         // A stable order: events of one CPU at one instant stay as they were.
         events.sort_by_key(|(event, _)| event.at);
         trace.events = with_switches_from_idle(&events);
         Ok(trace)
+    }
+
+    /// The begin and the end of an interrupt of which only the tracer `osnoise` knows: non-maskable ones, and vectors without events of their own.
+    fn only_noise(&self, event: &Event, known: &[&'static str]) -> Option<[Event; 2]> {
+        let Action::Noise { source, ns } = event.action else { return None };
+        let interrupt = match source {
+            Source::NonMaskable => Interrupt::NonMaskable,
+            Source::Interrupt(name) => {
+                // A name has at most 15 bytes.
+                let is_known = |other: &str| Name::from(other) == name || name == Name::default();
+                if known.iter().any(|vector| is_known(vector)) || self.devices.values().any(|device| is_known(device)) {
+                    return None;
+                }
+                Interrupt::Other(name)
+            }
+            Source::Soft(_) | Source::Thread { .. } => return None,
+        };
+        // Its start is in another clock than the events.
+        let begin = Event { at: event.at - ns, action: Action::Enter(interrupt), ..*event };
+        Some([begin, Event { action: Action::Leave(interrupt), ..*event }])
+    }
+
+    /// The sources of noise on a CPU with their own times, in the order of the sources. Threads with the numbers of `without` are left
+    /// out. O(events · log sources).
+    #[must_use]
+    pub fn noise(&self, cpu: usize, without: &[u32]) -> Vec<(Source, Sum)> {
+        let mut sums: BTreeMap<Source, Sum> = BTreeMap::new();
+        for event in self.events.iter().filter(|event| event.cpu == cpu) {
+            let Action::Noise { source, ns } = event.action else { continue };
+            if matches!(source, Source::Thread { pid, .. } if pid == 0 || without.contains(&pid)) {
+                continue;
+            }
+            sums.entry(source).or_default().add(Sum { count: 1, ns, longest: ns });
+        }
+        sums.into_iter().collect()
+    }
+}
+
+/// Times of one source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sum {
+    /// How many.
+    pub count: u64,
+    /// All of them together. Nanoseconds.
+    pub ns: i64,
+    /// The longest one. Nanoseconds.
+    pub longest: i64,
+}
+
+impl Sum {
+    /// Adds others of the same source.
+    pub fn add(&mut self, other: Sum) {
+        self.count += other.count;
+        self.ns += other.ns;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Interrupt(name) => write!(f, "interrupt `{name}`"),
+            Source::Soft(number) => f.write_str(&Interrupt::Soft(*number).name(&BTreeMap::new())),
+            Source::Thread { pid, name } => write!(f, "thread `{name}` ({pid})"),
+            Source::NonMaskable => f.write_str("non-maskable interrupts"),
+        }
     }
 }
 
@@ -348,6 +537,83 @@ mod tests {
 
     fn on(at: i64, cpu: usize, pid: u32, action: Action) -> (Event, Option<u32>) {
         (Event { at, cpu, action }, Some(pid))
+    }
+
+    /// The form of events of the tracer `osnoise`, as a PREEMPT_RT kernel 7.3 describes them, and of a vector.
+    const FORMS: &str = "name: irq_noise\nID: 508\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 start;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 duration;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:__data_loc char[] desc;\toffset:24;\tsize:4;\tsigned:0;\n\tfield:int vector;\toffset:28;\tsize:4;\tsigned:1;\n\
+        name: nmi_noise\nID: 507\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 start;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 duration;\toffset:16;\tsize:8;\tsigned:0;\n\
+        name: local_timer_entry\nID: 9\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+    const PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
+
+    /// A page whose records begin after each other by these times.
+    fn page(records: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let mut data: Vec<u8> = Vec::new();
+        for (delta, record) in records {
+            data.extend((delta << 5).to_le_bytes());
+            data.extend((record.len() as u32 + 4).to_le_bytes());
+            data.extend(record);
+        }
+        let mut page = 5000u64.to_le_bytes().to_vec();
+        page.extend((data.len() as u64).to_le_bytes());
+        page.extend(data);
+        page
+    }
+
+    #[test]
+    fn noise_has_its_own_time_and_unknown_interrupts_have_a_begin_and_an_end() {
+        let record = |id: u16, start: u64, ns: u64, name: &str| {
+            let mut record = [id.to_le_bytes(), [0; 2], [7, 0], [0; 2]].concat();
+            record.extend(start.to_le_bytes());
+            record.extend(ns.to_le_bytes());
+            if id == 508 {
+                // The text is behind the fields.
+                record.extend((32u32 | 12 << 16).to_le_bytes());
+                record.extend(236u32.to_le_bytes());
+                record.extend(name.bytes().chain([0; 12]).take(12));
+            }
+            record
+        };
+        let page = page(&[
+            // It had the CPU when the tracer began: its time is unknown.
+            (10, record(508, 0, 9_000_000, "thermal")),
+            (100, record(508, 77, 40, "thermal")),
+            (100, record(508, 88, 30, "local_timer")),
+            (100, record(508, 99, 50, "local_timer")),
+            (100, record(507, 111, 60, "")),
+        ]);
+        let trace = KernelTrace::read(PAGE, FORMS, &[(1, &page)]).unwrap();
+        let sum = |count, ns, longest| Sum { count, ns, longest };
+        assert_eq!(
+            trace.noise(1, &[]),
+            [
+                (Source::Interrupt("local_timer".into()), sum(2, 80, 50)),
+                (Source::Interrupt("thermal".into()), sum(1, 40, 40)),
+                (Source::NonMaskable, sum(1, 60, 60)),
+            ]
+        );
+        assert!(trace.noise(0, &[]).is_empty());
+        // The vector of the timer has events of its own.
+        let edges: Vec<(i64, Action)> = trace
+            .events
+            .iter()
+            .filter(|event| !matches!(event.action, Action::Noise { .. }))
+            .map(|event| (event.at, event.action))
+            .collect();
+        let thermal = Interrupt::Other("thermal".into());
+        assert_eq!(
+            edges,
+            [
+                (5070, Action::Enter(thermal)),
+                (5110, Action::Leave(thermal)),
+                (5350, Action::Enter(Interrupt::NonMaskable)),
+                (5410, Action::Leave(Interrupt::NonMaskable)),
+            ]
+        );
+        assert_eq!(thermal.name(&BTreeMap::new()), "interrupt thermal");
     }
 
     #[test]

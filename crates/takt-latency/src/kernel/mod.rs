@@ -6,5 +6,5 @@ mod event;
 mod format;
 mod page;
 
-pub use event::{Action, EVENTS, Event, Interrupt, KernelTrace, Name, Thread};
+pub use event::{Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread};
 pub use format::Unexpected;

@@ -445,7 +445,8 @@ impl<K: Kernel> Isolator<K> {
             let now = self.kernel.read(path).map_err(|e| failed("a setting cannot be read", &e))?;
             let known = journal.settings.iter().position(|setting| setting.path == *path);
             let index = known.unwrap_or_else(|| {
-                journal.settings.push(new_setting(path.clone(), Form::Plain, Form::Plain.value(&now)));
+                let form = Form::held(path);
+                journal.settings.push(new_setting(path.clone(), form, form.value(&now)));
                 journal.settings.len() - 1
             });
             let setting = &mut journal.settings[index];

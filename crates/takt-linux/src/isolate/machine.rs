@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
 use crate::socket;
+use crate::tracing;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -235,6 +236,10 @@ impl Kernel for Linux {
     fn write(&mut self, path: &str, value: &str) -> io::Result<()> {
         if let Some((root, path)) = imitated(path) {
             return root.write(path, value);
+        }
+        if path == tracing::OPTIONS {
+            // With the option, the tracer of a dead run would start its threads.
+            tracing::remove_dead();
         }
         // Not at an offset: some files of /proc cannot seek.
         let file = File::options().write(true).open(path);

@@ -1,6 +1,7 @@
 //! Values of the kernel's settings: their forms, and what isolations claim of them.
 
 use crate::control::parse_cpus;
+use crate::tracing;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 
 /// How the kernel writes a value.
@@ -12,13 +13,25 @@ pub(super) enum Form {
     Mask,
     /// Words, of which the chosen one is in brackets: `always [madvise] never`.
     Choice,
+    /// Options, of which that of the workload counts: `OSNOISE_WORKLOAD NO_PANIC_ON_STOP`.
+    Workload,
     /// Anything else.
     Plain,
 }
 
 impl Form {
-    pub(super) const ALL: [(Form, &'static str); 4] =
-        [(Form::List, "list"), (Form::Mask, "mask"), (Form::Choice, "choice"), (Form::Plain, "plain")];
+    pub(super) const ALL: [(Form, &'static str); 5] = [
+        (Form::List, "list"),
+        (Form::Mask, "mask"),
+        (Form::Choice, "choice"),
+        (Form::Workload, "workload"),
+        (Form::Plain, "plain"),
+    ];
+
+    /// The form of a setting that a run changes at will, by its file.
+    pub(super) fn held(path: &str) -> Form {
+        if path == tracing::OPTIONS { Form::Workload } else { Form::Plain }
+    }
 
     /// The value in a file's text, in the one form that [`Form::write`] gives, so that equal values are equal texts.
     pub(super) fn value(self, text: &str) -> String {
@@ -30,6 +43,7 @@ impl Form {
                 let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
                 chosen.map_or(text, |(word, _)| word).to_owned()
             }
+            Form::Workload => tracing::workload(text).to_owned(),
             Form::Plain => text.to_owned(),
         }
     }
@@ -106,6 +120,7 @@ mod tests {
         assert_eq!(Form::List.value("0,1,2,5"), "0-2,5");
         assert_eq!(Form::Choice.value("always [madvise] never\n"), "madvise");
         assert_eq!(Form::Choice.value("never"), "never");
+        assert_eq!(Form::Workload.value("NO_DEFAULTS NO_OSNOISE_WORKLOAD\n"), "NO_OSNOISE_WORKLOAD");
         assert_eq!(Form::Plain.value(" -1\n"), "-1");
         for list in ["", "0", "1,31-33", "64,1023"] {
             assert_eq!(parse_mask(&write_mask(&cpus(list))), cpus(list), "{list}");

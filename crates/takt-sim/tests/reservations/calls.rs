@@ -110,7 +110,7 @@ fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Input)>) {
     (tasks, changes)
 }
 
-fn nobody_is_late_who_stays_within_its_reservation(seed: u64) -> Result<(), TestCaseError> {
+fn reserved_tasks_meet_their_deadlines(seed: u64) -> Result<(), TestCaseError> {
     let (tasks, changes) = restless(seed);
     for (name, enforcement) in SOUND {
         let spec = policy(name, &[enforcement]);
@@ -125,13 +125,33 @@ fn nobody_is_late_who_stays_within_its_reservation(seed: u64) -> Result<(), Test
 
 #[test]
 fn calls_of_others_make_nobody_late_who_stays_within_its_reservation() {
-    for_all(200, any::<u64>(), nobody_is_late_who_stays_within_its_reservation);
+    for_all(200, any::<u64>(), reserved_tasks_meet_their_deadlines);
+}
+
+/// The task has used budgets ahead of time, lowers its runtime, sleeps and raises it again.
+#[test]
+fn a_smaller_share_brings_no_budget_early() {
+    reserved_tasks_meet_their_deadlines(4_455_953_959_876_257_417).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// GRUB: the task has asked for a longer period. Its next budget lasts as the smaller share says.
+#[test]
+fn a_budget_of_a_smaller_share_is_out_of_date_earlier() {
+    reserved_tasks_meet_their_deadlines(15_884_485_746_966_730_804).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A server that sleeps with a gift must not have both that and its own budget when it wakes up.
+#[test]
+fn a_gift_is_not_kept_during_sleep() {
+    for seed in [1_178_198_094_307_783_757, 9_615_467_189_930_062_479] {
+        reserved_tasks_meet_their_deadlines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
 }
 
 /// The runtime of a call held at once and its period later: for a while the server had more than was admitted.
 #[test]
 fn a_call_changes_runtime_and_period_of_a_server_together() {
     for seed in [584_244_536_003_420_726, 6_357_514_929_188_492_791] {
-        nobody_is_late_who_stays_within_its_reservation(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        reserved_tasks_meet_their_deadlines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
     }
 }

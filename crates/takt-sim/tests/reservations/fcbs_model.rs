@@ -25,21 +25,29 @@ struct Server {
     budget: i64,
     period: i64,
     deadline: i64,
-    parts: Vec<Part>,
-    /// Its own, while it runs on a gift.
-    saved: Option<(Vec<Part>, i64)>,
+    /// Its own budget.
+    own: Vec<Part>,
+    /// The parts that were added to it, which are used first.
+    gifts: Vec<Part>,
+    /// Both, while it runs on a gift with the giver's deadline.
+    saved: Option<(Vec<Part>, Vec<Part>, i64)>,
     /// Released jobs: when, and what they still need.
     jobs: VecDeque<(i64, i64)>,
 }
 
+fn sum(parts: &[Part]) -> i64 {
+    parts.iter().map(|part| part.left).sum()
+}
+
 impl Server {
     fn left(&self) -> i64 {
-        self.parts.iter().map(|part| part.left).sum()
+        sum(&self.own) + sum(&self.gifts)
     }
     /// A whole budget with a deadline a period after `from`.
     fn refill(&mut self, owner: usize, from: i64) {
         self.deadline = from + self.period;
-        self.parts = vec![Part { until: self.deadline, from, owner, left: self.budget }];
+        self.own = vec![Part { until: self.deadline, from, owner, left: self.budget }];
+        self.gifts.clear();
     }
 }
 
@@ -79,9 +87,9 @@ impl Model {
     fn settle(&mut self, k: usize) {
         let server = &mut self.servers[k];
         if server.left() == 0
-            && let Some((parts, deadline)) = server.saved.take()
+            && let Some(saved) = server.saved.take()
         {
-            (server.parts, server.deadline) = (parts, deadline);
+            (server.own, server.gifts, server.deadline) = saved;
         }
         if server.left() == 0 {
             server.refill(k, server.deadline);
@@ -93,13 +101,15 @@ impl Model {
         if !self.servers[k].jobs.is_empty() {
             return self.settle(k);
         }
-        let (gift, deadline) = (std::mem::take(&mut self.servers[k].parts), self.servers[k].deadline);
-        let own = self.servers[k].saved.take();
-        let on_gift = own.is_some();
-        if let Some((parts, deadline)) = own {
-            (self.servers[k].parts, self.servers[k].deadline) = (parts, deadline);
+        let server = &mut self.servers[k];
+        let (own, gifts) = (std::mem::take(&mut server.own), std::mem::take(&mut server.gifts));
+        let (gift, deadline) = ([&own[..], &gifts[..]].concat(), server.deadline);
+        let saved = server.saved.take();
+        let on_gift = saved.is_some();
+        if let Some(saved) = saved {
+            (server.own, server.gifts, server.deadline) = saved;
         }
-        if gift.iter().all(|part| part.left == 0) {
+        if sum(&gift) == 0 {
             return;
         }
         let ready = self.ready();
@@ -110,15 +120,15 @@ impl Model {
         if let Some(&lagging) = ready.iter().find(lags) {
             self.given[0] += 1;
             let server = &mut self.servers[lagging];
-            server.saved = Some((std::mem::replace(&mut server.parts, gift), server.deadline));
-            server.deadline = deadline;
+            let kept = (std::mem::take(&mut server.own), std::mem::replace(&mut server.gifts, gift), server.deadline);
+            (server.saved, server.deadline) = (Some(kept), deadline);
         } else if let Some(&next) = ready.iter().find(|j| self.servers[**j].deadline >= deadline) {
             self.given[1] += 1;
-            self.servers[next].parts.extend(gift);
+            self.servers[next].gifts.extend(gift);
         } else if ready.is_empty() {
             self.bonus = Some((gift, deadline, now));
         } else if !on_gift {
-            self.servers[k].parts = gift;
+            (self.servers[k].own, self.servers[k].gifts) = (own, gifts);
         }
     }
 
@@ -128,8 +138,10 @@ impl Model {
         if server.jobs.len() > 1 {
             return;
         }
-        // At least its share of the time until its deadline: it begins anew.
-        if server.deadline <= now || server.left() * server.period >= (server.deadline - now) * server.budget {
+        server.gifts.clear();
+        // At least its share of the time until its deadline: it gets a whole budget from now on.
+        let own = sum(&server.own);
+        if server.deadline <= now || own * server.period >= (server.deadline - now) * server.budget {
             server.refill(k, now);
         }
         if let Some((mut parts, deadline, since)) = self.bonus.take() {
@@ -140,7 +152,7 @@ impl Model {
             }
             if self.servers[k].deadline >= deadline {
                 self.given[2] += u64::from(parts.iter().any(|part| part.left > 0));
-                self.servers[k].parts.extend(parts);
+                self.servers[k].gifts.extend(parts);
             }
         }
         self.settle(k);
@@ -171,9 +183,10 @@ impl Model {
             let server = &mut model.servers[k];
             model.late.extend((now >= server.deadline).then_some(now));
             server.jobs[0].1 -= 1;
-            server.parts.retain(|part| part.left > 0);
-            // The part that ends first is used first.
-            let part = server.parts.iter_mut().min().expect("who runs has a budget");
+            server.own.retain(|part| part.left > 0);
+            server.gifts.retain(|part| part.left > 0);
+            // Gifts are used first, and of these the part that ends first.
+            let part = server.gifts.iter_mut().min().or(server.own.iter_mut().min()).expect("it has a budget");
             part.left -= 1;
             *model.used.entry((part.owner, part.from, part.until)).or_default() += 1;
         }
@@ -244,7 +257,7 @@ fn gifts_create_no_budget_and_no_demand() {
 #[test]
 fn what_the_paper_leaves_open() {
     type Servers<'a> = &'a [(i64, i64, &'a [(i64, i64)])];
-    let by_hand: [(&str, Servers, &str); 5] = [
+    let by_hand: [(&str, Servers, &str); 6] = [
         (
             // At 2 a has another job, for which the 4 ms are. At 5 it leaves 1 ms: b has 3 ms before its deadline is 26, behind c.
             "who has another job gives nothing away",
@@ -276,6 +289,14 @@ fn what_the_paper_leaves_open() {
             "of two that lag alike the first one gets it",
             &[(2, 10, &[(0, 4)]), (2, 10, &[(0, 4)]), (5, 6, &[(4, 2)]), (2, 9, &[(6, 2)])],
             "a0-2 b2-4 c4-6 a6-8 b8-9 d9-11 b11-12",
+        ),
+        (
+            // At 8 b has its fourth budget, of 1 ms until 24, and a adds 1 ms to it. At 13 d gives it 1 ms until 18, which is enough,
+            // and its own remains. At 16 it loses the 1 ms of a. Its share of the 8 ms until 24 is 1.6 ms, so it keeps its own 1 ms and
+            // its deadline, and a goes first.
+            "a gift brings no budget early",
+            &[(3, 12, &[(0, 5), (10, 1)]), (1, 5, &[(4, 4), (16, 1)]), (5, 10, &[(14, 2)]), (3, 5, &[(8, 5)])],
+            "a0-4 b4-7 a7-8 d8-13 b13-14 c14-16 a16-17 b17-18",
         ),
     ];
     for (what, servers, expected) in by_hand {

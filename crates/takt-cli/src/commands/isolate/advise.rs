@@ -116,6 +116,7 @@ impl Candidate {
             rounds: Vec::new(),
             stolen: Vec::new(),
             worst: Vec::new(),
+            agreement: None,
             skipped: self.skipped.clone(),
         }
     }

@@ -21,6 +21,9 @@ use takt_core::time::Span;
 use takt_latency::Results;
 use takt_workload::Code;
 
+/// The medians of two programs that measure the same differ by that at most. `cyclictest` reports whole microseconds, which is half a microsecond of it.
+const PROGRAMS_LIMIT: Span = Span::from_us(2);
+
 /// Measure the lateness of a time-critical process on this machine, and what reduces it
 ///
 /// A task wakes in each period and records its lateness. Scenarios differ in load, class and CPUs; they are measured in turn for several rounds, so
@@ -66,6 +69,15 @@ fn sweep(args: &Sweep) -> Outcome {
         let message = format!("a period of {} leaves the CPU no time for anything else", args.period);
         return Err(Failure::input(Code::OutOfRange, message, "choose a period of at least 50us"));
     }
+    if args.check_trace.is_some() && args.method == measure::Method::Timer {
+        let message =
+            "--check-trace cannot be combined with `--method timer`: the kernel arms a periodic timer in its interrupt";
+        return Err(Failure::input(
+            Code::ConflictingOptions,
+            message,
+            "choose `--method nanosleep` or `--method timerfd`",
+        ));
+    }
     let written = [&args.output, &args.csv, &args.html, &args.tails, &args.density];
     files::ready([], written.into_iter().flatten())?;
     let results = sweep::measure(args)?;
@@ -77,9 +89,17 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.html, &|| takt_latency::html(&results, args.seed))?;
     write(&args.tails, &|| takt_latency::tails(&results))?;
     write(&args.density, &|| takt_latency::density(&results))?;
-    let claims = if args.check_order { takt_latency::order(&results, args.seed) } else { Vec::new() };
-    output::results(&results, &claims, args.seed, args.json)?;
-    Ok(if claims.iter().all(|claim| claim.holds) { Verdict::Done } else { Verdict::No })
+    let claims = match args {
+        Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),
+        Sweep { check_cyclictest: true, .. } => {
+            vec![takt_latency::programs(&results, PROGRAMS_LIMIT.ns(), args.seed)]
+        }
+        _ => Vec::new(),
+    };
+    output::results(&results, &claims, args.check_trace, args.seed, args.json)?;
+    let agrees = |limit: Span| results.agreements().all(|(_, agreement)| agreement.holds(limit.ns()));
+    let holds = claims.iter().all(|claim| claim.holds) && args.check_trace.is_none_or(agrees);
+    Ok(if holds { Verdict::Done } else { Verdict::No })
 }
 
 fn read(path: &Path) -> Result<Results, Failure> {

@@ -49,6 +49,12 @@ pub(super) struct Sweep {
     /// Measure the scenarios of the expected order, and check it: status 1 if it is not there
     #[arg(long, conflicts_with = "scenario")]
     pub(super) check_order: bool,
+    /// Measure in turn with `cyclictest`, and check that both medians agree within 2us: status 1 if they do not
+    #[arg(long, conflicts_with_all = ["scenario", "check_order", "echo"])]
+    pub(super) check_cyclictest: bool,
+    /// Compare each sample with the kernel's trace of the same wake-up: status 1 if one differs by more than that, by default 1us
+    #[arg(long, value_name = "LIMIT", num_args = 0..=1, default_missing_value = "1us", conflicts_with = "echo", value_parser = duration)]
+    pub(super) check_trace: Option<Span>,
     /// Count samples that are later
     #[arg(long, default_value = "100us", value_parser = duration)]
     pub(super) limit: Span,

@@ -5,7 +5,7 @@ use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_core::time::Span;
-use takt_latency::{Claim, Difference, Figures, Interval, QUANTILES, Results, difference};
+use takt_latency::{Agreement, Claim, Difference, Figures, Interval, QUANTILES, Results, difference};
 
 /// A time of a table, in microseconds with a decimal.
 fn us(ns: f64) -> Cell {
@@ -25,7 +25,32 @@ fn with_interval(interval: &Interval) -> String {
     format!("{:.1} us (95 %: {:.1} to {:.1})", us(interval.value), us(interval.low), us(interval.high))
 }
 
-pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool) -> io::Result<()> {
+/// The comparison of a scenario with the kernel's trace, in words.
+fn agreement(scenario: &str, found: &Agreement, limit: Span) -> String {
+    let verdict = if found.holds(limit.ns()) { "agrees" } else { "DOES NOT AGREE" };
+    let us = |ns: i64| format!("{:.3} us", ns as f64 / 1e3);
+    let mut text = format!(
+        "kernel's trace: {verdict} with {scenario} (limit {limit}): {} wake-ups differ by at most {}, quantiles by at most {}",
+        found.pairs,
+        us(found.each),
+        us(found.quantile)
+    );
+    if found.behind > 0 {
+        text += &format!("; {} began late and had no timer", found.behind);
+    }
+    if found.missing > 0 {
+        text += &format!("; {} are not in the trace", found.missing);
+    }
+    text
+}
+
+pub(super) fn results(
+    results: &Results,
+    claims: &[Claim],
+    check: Option<Span>,
+    seed: u64,
+    json: bool,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit, seed)));
     if json {
@@ -37,7 +62,7 @@ pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool
                 .map(|(q, (_, name))| (name.to_owned(), json!({"value": q.value, "low": q.low, "high": q.high})));
             json!({"scenario": scenario.name, "count": f.count, "min_ns": f.min, "mean_ns": f.mean, "variance_ns2": f.variance,
                 "quantiles_ns": quantiles.collect::<serde_json::Map<String, Value>>(), "over_limit": f.over,
-                "stolen_ns": f.stolen, "worst": scenario.worst})
+                "stolen_ns": f.stolen, "worst": scenario.worst, "agreement": scenario.agreement})
         };
         let skipped =
             results.scenarios.iter().filter_map(|s| Some(json!({"scenario": s.name, "reason": s.skipped.as_ref()?})));
@@ -48,7 +73,7 @@ pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool
             .iter()
             .map(|claim| json!({"claim": claim.text, "measured_ns": claim.measured.as_ref().map(range), "holds": claim.holds}))
             .collect();
-        let object = json!({"beside_cyclictest_ns": beside, "order": claims,
+        let object = json!({"beside_cyclictest_ns": beside, "checks": claims,
             "machine": results.machine, "task": results.task, "stress": results.stress, "limit_ns": results.limit,
             "scenarios": figures.map(of).collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": results.notes});
         return writeln!(out, "{object}");
@@ -116,7 +141,10 @@ pub(super) fn results(results: &Results, claims: &[Claim], seed: u64, json: bool
         let verdict = if claim.holds { "holds" } else { "DOES NOT HOLD" };
         let measured =
             claim.measured.as_ref().map_or(String::new(), |interval| format!("; {}", with_interval(interval)));
-        writeln!(out, "order: {verdict}: {}{measured}", claim.text)?;
+        writeln!(out, "check: {verdict}: {}{measured}", claim.text)?;
+    }
+    for (scenario, found) in results.agreements() {
+        writeln!(out, "{}", agreement(&scenario.name, found, check.unwrap_or(Span::ZERO)))?;
     }
     for note in &results.notes {
         writeln!(out, "note: {note}")?;

@@ -6,11 +6,12 @@ use super::measure::WakeUp;
 use super::options::Sweep;
 use super::scenario::{Place, Scenario};
 use super::stress::Load;
-use super::tracer::Tracer;
+use super::tracer::{Account, Tracer};
 use super::windows::Plan;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_latency::{ORDERED, Results, Worst};
+use takt_latency::{Agreement, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Halves, RunId, rt, watcher};
@@ -32,6 +33,8 @@ pub(super) const MIN_ROUNDS: usize = 3;
 const RAMP: Duration = Duration::from_millis(100);
 /// The share of a round that the gap detector takes at most.
 const GAPS: Span = Span::from_ms(200);
+/// So many sources of noise are named.
+const SOURCES: usize = 6;
 /// So many late samples of a scenario are explained when the order is checked.
 const CHECKED: u16 = 3;
 /// Wake-ups that are measured, and not counted, at the begin of each round.
@@ -62,9 +65,7 @@ struct Experiment<'a> {
 struct Taken {
     stolen: i64,
     late: Vec<i64>,
-    worst: Vec<Worst>,
-    /// Late samples that the trace does not cover.
-    uncovered: usize,
+    account: Account,
 }
 
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
@@ -87,21 +88,32 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
     };
     // It undoes isolations, and removes the instance of tracing, when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
-    let explain = |most: u16| Tracer::create(&run, cpu, usize::from(most));
+    let traced = |most: u16| Tracer::create(&run, cpu, usize::from(most), args.check_trace.is_some());
+    let mut untraced = None;
     let tracer = match args.explain {
-        Some(most) => Some(explain(most)?),
+        Some(most) => Some(traced(most)?),
+        None if args.check_trace.is_some() => Some(traced(if args.check_order { CHECKED } else { 0 })?),
         // The check of the order is not about causes, so it does without where the kernel shows none.
-        None if args.check_order => explain(CHECKED).ok(),
+        None if args.check_order => match traced(CHECKED) {
+            Ok(tracer) => Some(tracer),
+            Err(failure) => {
+                untraced = Some(format!("the order is checked without the causes of late samples: {}", failure.text()));
+                None
+            }
+        },
         None => None,
     };
     let experiment = Experiment { args, run, cpu, load, interrupted, tracer };
-    experiment.rounds()
+    let mut results = experiment.rounds()?;
+    results.notes.extend(untraced);
+    Ok(results)
 }
 
 impl Experiment<'_> {
     fn rounds(&self) -> Result<Results, Failure> {
         let args = self.args;
         let chosen = match &args.scenario[..] {
+            [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
             [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
             [] => Scenario::by_default(),
             chosen => chosen.to_vec(),
@@ -122,6 +134,9 @@ impl Experiment<'_> {
             chosen.iter().map(|scenario| takt_latency::Scenario::new(scenario.name, scenario.meaning)).collect();
         let progress = Progress::of(u64::from(args.rounds) * chosen.len() as u64, "measurements");
         let (mut gaps, mut watched, mut uncovered) = (Vec::new(), Span::ZERO, 0);
+        let mut sources = BTreeMap::new();
+        // By scenario: the wake-ups in both accounts, and how many have no timer, or are not in the trace.
+        let mut compared: Vec<(Vec<Pair>, usize, usize)> = vec![Default::default(); chosen.len()];
         for round in 0..args.rounds as usize {
             // Each round begins with another scenario, so none always follows the same one.
             for turn in 0..chosen.len() {
@@ -134,8 +149,12 @@ impl Experiment<'_> {
                         Ok(taken) => {
                             entry.rounds.push(taken.late);
                             entry.stolen.push(taken.stolen);
-                            entry.worst.extend(taken.worst);
-                            uncovered += taken.uncovered;
+                            let Account { worst, uncovered: round, pairs, behind, missing } = taken.account;
+                            entry.worst.extend(worst);
+                            uncovered += round;
+                            compared[index].0.extend(pairs);
+                            compared[index].1 += behind;
+                            compared[index].2 += missing;
                         }
                         Err(Trouble::Skipped(why)) => entry.skipped = Some(why),
                         Err(Trouble::Ends(failure)) => return Err(failure),
@@ -143,7 +162,7 @@ impl Experiment<'_> {
                 }
                 progress.inc(1);
             }
-            if let Some((length, found)) = self.gaps() {
+            if let Some((length, found)) = self.gaps(&mut sources)? {
                 watched += length;
                 gaps.extend(found);
             }
@@ -154,12 +173,22 @@ impl Experiment<'_> {
             scenario.worst.sort_by_key(|worst| (std::cmp::Reverse(worst.why.late), worst.at));
             scenario.worst.truncate(usize::from(most));
         }
+        if args.check_trace.is_some() {
+            let measured =
+                |scenario: &takt_latency::Scenario| scenario.skipped.is_none() && scenario.name != "cyclictest";
+            for (scenario, (pairs, behind, missing)) in results.scenarios.iter_mut().zip(compared) {
+                scenario.agreement = measured(scenario).then(|| Agreement::of(&pairs, behind, missing));
+            }
+        }
         if uncovered > 0 {
             results.notes.push(format!(
                 "{uncovered} late samples are not explained: the kernel's trace of their round was longer than its ring. More --rounds are shorter ones"
             ));
         }
         results.notes.extend(gap_note(self.cpu, watched, &gaps));
+        results.notes.extend(noise_note(self.cpu, sources));
+        let without = self.tracer.as_ref().filter(|_| args.explain.is_some()).and_then(Tracer::without_osnoise);
+        results.notes.extend(without.map(|why| format!("the tracer `osnoise` is not used: {why}")));
         results.notes.extend(noise(&results, args.seed));
         Ok(results)
     }
@@ -200,29 +229,33 @@ impl Experiment<'_> {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
                 let class = scenario.class(self.args.priority, self.args.period)?;
-                tracer.worst(&without_warm_up(measured), round, class)
+                tracer.account(&without_warm_up(measured), round, class)
             }
-            _ => Ok((Vec::new(), 0)),
+            _ => Ok(Account::default()),
         };
         drop(load);
         drop(halves);
         if let Some(isolation) = isolation {
             isolation.undo().map_err(Trouble::Ends)?;
         }
-        let (worst, uncovered) = explained.map_err(Trouble::Ends)?;
+        let account = explained.map_err(Trouble::Ends)?;
         let measured = without_warm_up(&measured?);
         let late = measured.samples.iter().map(|one| one.late).collect();
-        Ok(Taken { stolen: measured.stolen, late, worst, uncovered })
+        Ok(Taken { stolen: measured.stolen, late, account })
     }
 
     /// A round of cyclictest.
     fn peer(&self, count: usize) -> Result<Taken, Trouble> {
         if !cyclictest::is_installed() {
+            if self.args.check_cyclictest {
+                let fix = "apt-get install rt-tests";
+                return Err(Trouble::Ends(Failure::machine(Code::MissingProgram, "cyclictest is not installed", fix)));
+            }
             return Err(Trouble::Skipped("cyclictest is not installed: apt-get install rt-tests".into()));
         }
         let late = cyclictest::measure(self.cpu, self.args.priority, self.args.period, count);
         let late = late.map_err(|e| Trouble::Skipped(e.text().to_owned()))?;
-        Ok(Taken { stolen: 0, late, worst: Vec::new(), uncovered: 0 })
+        Ok(Taken { stolen: 0, late, account: Account::default() })
     }
 
     /// The numbers of a measuring process.
@@ -299,13 +332,23 @@ impl Experiment<'_> {
         }
     }
 
-    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class.
-    fn gaps(&self) -> Option<(Span, Vec<i64>)> {
+    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class. The sources get the noise on its CPU.
+    fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<Option<(Span, Vec<i64>)>, Failure> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
         let count = (length.ns() / self.args.period.ns()).max(1);
-        let floor = Scenario::named("idle-fifo")?;
-        let found = self.process(floor, count as usize, None, true).ok()?;
-        Some((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
+        let Some(floor) = Scenario::named("idle-fifo") else { return Ok(None) };
+        if let Some(tracer) = &self.tracer {
+            tracer.start()?;
+        }
+        let found = self.process(floor, count as usize, None, true);
+        if let Some(tracer) = &self.tracer {
+            tracer.stop()?;
+        }
+        let Ok(found) = found else { return Ok(None) };
+        if let Some(tracer) = &self.tracer {
+            tracer.noise(found.pid, sources)?;
+        }
+        Ok(Some((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect())))
     }
 }
 
@@ -372,6 +415,23 @@ fn gap_note(cpu: usize, watched: Span, gaps: &[i64]) -> Option<String> {
         per_mille % 10,
         gaps.len()
     ))
+}
+
+/// The largest sources of noise, as the tracer `osnoise` has them.
+fn noise_note(cpu: usize, sources: BTreeMap<Source, Sum>) -> Option<String> {
+    let mut sources: Vec<(Source, Sum)> = sources.into_iter().collect();
+    sources.sort_by_key(|(source, sum)| (std::cmp::Reverse(sum.ns), *source));
+    let of = |(source, sum): &(Source, Sum)| {
+        format!(
+            "{source} {} times for {}, the longest {}",
+            sum.count,
+            Span::from_ns(sum.ns),
+            Span::from_ns(sum.longest)
+        )
+    };
+    let named: Vec<String> = sources.iter().take(SOURCES).map(of).collect();
+    (!named.is_empty())
+        .then(|| format!("osnoise: beside the gap detector, CPU {cpu} was taken by {}", named.join("; ")))
 }
 
 /// A warning where the machine's own noise is as large as what is measured.

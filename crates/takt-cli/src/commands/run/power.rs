@@ -11,9 +11,9 @@ use takt_core::power::{FrequencyDomain, Host, OperatingPoint, Platform, Value};
 use takt_core::work::Speed;
 use takt_exec::{Plan, Report};
 use takt_linux::power::{self, Domain, Meter, Root, Settings, Zone};
-use takt_linux::rt;
+use takt_linux::{Unavailable, rt};
 use takt_trace::{MeterLabel, Quantity};
-use takt_workload::{Code, MissingCpus, Workload};
+use takt_workload::{Code, Diagnostic, MissingCpus, Workload};
 
 /// How often sensors are read, where the file does not say.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -33,12 +33,17 @@ pub(super) fn set_up(
     plan: &mut Plan,
     mut warn: impl FnMut(String),
 ) -> Result<Option<Platform>, Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
+    let uses = workload.power.as_ref().filter(|spec| !spec.is_none()).map(|spec| spec.profile.uses);
+    if uses.is_none() && workload.settings.epp.is_empty() {
+        return Ok(None);
+    }
     let root = root.map_or_else(Root::machine, Root::imitation);
-    let uses = spec.profile.uses;
-    let mut zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let arguments = workload.power.iter_mut().flat_map(|spec| &mut spec.values);
+    let mut zones = zones(&root, arguments.flatten())?;
     let required = zones.len();
-    observe_others(&root, &mut zones);
+    if uses.is_some() {
+        observe_others(&root, &mut zones);
+    }
     let present = rt::affinity(0)?;
     let remaps = workload.settings.missing_cpus == MissingCpus::Remap;
     let real = |cpu: usize| match remaps {
@@ -52,8 +57,9 @@ pub(super) fn set_up(
     let own = |domain: &&Domain| !of_file(&domain.cpus).is_empty();
     // Frequencies are measured also where the policy sets none.
     let measured: Vec<Domain> = found.iter().flatten().filter(own).cloned().collect();
+    let preferences = preferences(workload, &found, of_file)?;
     let mut domains = Vec::new();
-    if uses.frequencies {
+    if uses.is_some_and(|uses| uses.frequencies) {
         found.map_err(|u| Failure::machine(Code::PowerUnavailable, u.reason, &u.fix))?;
         domains.clone_from(&measured);
         let known = domains.iter().fold(CpuSet::EMPTY, |all, domain| all.union(&of_file(&domain.cpus)));
@@ -84,13 +90,18 @@ pub(super) fn set_up(
         zones: zones.iter().map(|zone| zone.name.clone()).collect(),
         simulated: false,
     };
-    if let Some(host) = host(workload, &platform)? {
+    let host = host(workload, &platform)?;
+    let hosted = host.is_some();
+    if let Some(host) = host {
         engine.set_power(host);
+    }
+    if hosted || !preferences.is_empty() {
         let period = workload.platform.as_ref().map(|described| described.model().sample.ns().unsigned_abs());
         let cpus = workload.system.cpus.iter().filter_map(|cpu| real(cpu).iter().next());
         plan.power = Some(Settings {
             domains,
-            latencies: if uses.latencies { cpus.collect() } else { Vec::new() },
+            preferences,
+            latencies: if uses.is_some_and(|uses| uses.latencies) { cpus.collect() } else { Vec::new() },
             meters: power::meters(&root, &measured, &zones),
             measured,
             zones,
@@ -100,7 +111,68 @@ pub(super) fn set_up(
             root,
         });
     }
-    Ok(Some(platform))
+    Ok(hosted.then_some(platform))
+}
+
+/// The energy performance preferences that the file requests, by frequency domain. `of_file` has the CPUs of the file that are among those of the machine.
+///
+/// # Errors
+/// The machine or a domain has no such preference, or two CPUs of a domain have different ones.
+fn preferences(
+    workload: &Workload,
+    found: &Result<Vec<Domain>, Unavailable>,
+    of_file: impl Fn(&CpuSet) -> CpuSet,
+) -> Result<Vec<(Domain, String)>, Failure> {
+    let wanted = &workload.settings.epp;
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lacking = |u: &Unavailable| Failure::machine(Code::PowerUnavailable, &u.reason, &u.fix);
+    let found = found.as_ref().map_err(|u| {
+        let fix =
+            "use a processor whose driver is intel_pstate or amd_pstate in active mode, or remove `epp` from the file";
+        Failure::machine(Code::PowerUnavailable, &u.reason, fix)
+    })?;
+    let mut preferences: Vec<(Domain, String)> = Vec::new();
+    for domain in found {
+        let own = of_file(&domain.cpus);
+        let mut names = wanted.iter().filter(|(cpus, _)| !cpus.is_disjoint(&own));
+        let Some((first, name)) = names.next() else { continue };
+        if let Some((second, other)) = names.next() {
+            let place = workload.key_places.iter().find(|(key, _)| *key == "epp").map(|(_, place)| place.clone());
+            let message = format!(
+                "`{name}` and `{other}` are preferences for one frequency domain of this machine, {} (CPU {own})",
+                domain.name
+            );
+            let fault = Diagnostic::error(Code::ConflictingKeys, &place.unwrap_or_default(), message);
+            let label = format!("CPU {} and CPU {}", first.intersection(&own), second.intersection(&own));
+            let fault = fault.label(label).hint("give these CPUs the same preference");
+            return Err(Failure::diagnostics(&workload.source, &[fault]));
+        }
+        domain.takes_preference(name).map_err(|u| lacking(&u))?;
+        preferences.push((domain.clone(), (*name).to_owned()));
+    }
+    let all = wanted.iter().fold(CpuSet::EMPTY, |all, (cpus, _)| all.union(cpus));
+    let outside = found.iter().fold(all, |rest, domain| rest.difference(&of_file(&domain.cpus)));
+    match outside.is_empty() {
+        true => Ok(preferences),
+        false => {
+            let message =
+                format!("CPU {outside} has a preference in `epp`, and belongs to no frequency domain of this machine");
+            let fix = "name other CPUs in the file, or remove `epp`";
+            Err(Failure::machine(Code::PowerUnavailable, message, fix))
+        }
+    }
+}
+
+/// Why `takt run` refuses the energy performance preferences of the file on this machine, in words; `None` if it has them.
+pub(crate) fn preferences_lack(root: &Root, workload: &Workload) -> Option<String> {
+    let of_file = |cpus: &CpuSet| cpus.intersection(&workload.system.cpus);
+    let failure = preferences(workload, &power::domains(root), of_file).err()?;
+    let text = anstream::adapter::strip_str(failure.text()).to_string();
+    // Without the code, which is that of `takt run`, and without the place.
+    let first = text.lines().next().unwrap_or_default();
+    Some(first.split_once("]: ").map_or(first, |(_, message)| message).to_owned())
 }
 
 /// The meters of the machine, as traces name them.
@@ -185,17 +257,23 @@ fn point(khz: u32, cpus: &CpuSet, described: &[FrequencyDomain], fastest: u32) -
 
 /// The account of the run's power, in lines for people.
 pub(super) fn lines(workload: &Workload, report: &Report) -> Vec<String> {
-    let (Some(account), Some(spec)) = (&report.power, &workload.power) else { return Vec::new() };
+    let Some(account) = &report.power else { return Vec::new() };
     let written = &account.written;
-    let mut lines = vec![format!(
-        "power policy {}: {} requests, {} written, {} dropped, {} refused, {} clamped",
-        takt_workload::power_text(spec),
-        written.requested,
-        written.written,
-        written.dropped,
-        written.failed,
-        written.clamped
-    )];
+    let mut lines = Vec::new();
+    if let Some(spec) = workload.power.as_ref().filter(|spec| !spec.is_none()) {
+        lines.push(format!(
+            "power policy {}: {} requests, {} written, {} dropped, {} refused, {} clamped",
+            takt_workload::power_text(spec),
+            written.requested,
+            written.written,
+            written.dropped,
+            written.failed,
+            written.clamped
+        ));
+    }
+    for (domain, name) in &account.preferences {
+        lines.push(format!("energy performance preference of {domain}: {name}"));
+    }
     for (residency, domain) in account.residencies.iter().zip(&account.domains) {
         let Some(residency) = residency else { continue };
         let total = residency.iter().map(|(_, ms)| ms).sum::<u64>().max(1);
@@ -243,6 +321,8 @@ pub(super) fn object(report: &Report) -> Json {
     json!({
         "requested": written.requested, "written": written.written, "dropped": written.dropped,
         "refused": written.failed, "clamped": written.clamped, "longest_write_ns": written.longest.as_nanos() as u64,
+        "preferences": account.preferences.iter().map(|(domain, name)| json!({"domain": domain, "name": name}))
+            .collect::<Vec<_>>(),
         "domains": account.domains.iter().zip(&account.residencies).map(domain).collect::<Vec<_>>(),
         "energy": account.energy.iter().map(|e| json!({"name": e.name, "uj": e.uj})).collect::<Vec<_>>(),
         "zones": account.zones.iter().zip(&account.bad).map(|(zone, bad)| json!({"name": zone, "bad": bad}))

@@ -35,6 +35,9 @@ pub(super) struct Fcbs {
     literal: bool,
     /// By task of the system: its own budget and deadline while it has another one's.
     saved: Vec<Option<Grant>>,
+    /// By task of the system: its own remaining budget before the last addition. The rest is a gift, which its jobs use first.
+    /// `i128::MAX` if nothing was added to the present budget.
+    unaided: Vec<i128>,
     /// By cluster.
     bonus: Vec<Option<Bonus>>,
 }
@@ -53,12 +56,23 @@ fn set(task: TaskId, grant: Grant, servers: &mut Servers) {
 impl Fcbs {
     /// For so many tasks of the system and clusters.
     pub(super) fn of_size(tasks: usize, clusters: usize, literal: bool) -> Fcbs {
-        Fcbs { literal, saved: vec![None; tasks], bonus: vec![None; clusters] }
+        Fcbs { literal, saved: vec![None; tasks], unaided: vec![i128::MAX; tasks], bonus: vec![None; clusters] }
     }
 
     /// Whether the server runs on what another one left.
     pub(super) fn has_gift(&self, task: TaskId) -> bool {
         self.saved[task.index()].is_some()
+    }
+
+    /// Adds a gift to the server's budget, with its deadline.
+    fn add(&mut self, task: TaskId, gift: i128, servers: &mut Servers) {
+        let left = &mut servers.get_mut(task).left;
+        // A server that runs on a gift has put its own budget aside.
+        if self.saved[task.index()].is_none() {
+            let unaided = &mut self.unaided[task.index()];
+            *unaided = (*unaided).min(*left);
+        }
+        *left += gift;
     }
 
     /// Gives what is left of a finished job's budget away. Whether there was somebody for it.
@@ -81,7 +95,7 @@ impl Fcbs {
             return true;
         }
         if let Some(j) = next {
-            servers.get_mut(j).left += gift.left;
+            self.add(j, gift.left, servers);
             return true;
         }
         let idle = servers.ready(home).next().is_none();
@@ -97,8 +111,22 @@ impl Rule for Fcbs {
         Fcbs::of_size(build.system.tasks.len(), servers.clusters(), build.spec.value("variant") == Some(1))
     }
 
+    /// An added gift is lost while a server sleeps: the CPU could be idle meanwhile. With the gift, the rule of CBS could bring a server
+    /// that has used its budget the next one early. Without that rule, the server could have more than its share of the time until
+    /// its deadline.
+    fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        let (now, unit) = (cx.now(), servers.unit);
+        let unaided = core::mem::replace(&mut self.unaided[task.index()], i128::MAX);
+        let server = servers.get_mut(task);
+        if !self.literal {
+            server.left = server.left.min(unaided);
+        }
+        if server.is_stale(now, true) {
+            server.renew(now, unit);
+        }
+    }
+
     fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
-        let bonus = &mut self.bonus[servers.home(task)];
         if self.literal && released {
             self.saved[task.index()] = None;
         }
@@ -106,12 +134,12 @@ impl Rule for Fcbs {
             return;
         }
         // From now on the CPUs are not idle.
-        let Some(Bonus { grant, since }) = bonus.take() else { return };
+        let Some(Bonus { grant, since }) = self.bonus[servers.home(task)].take() else { return };
         let left = grant.left - i128::from((cx.now() - since).ns());
-        let server = servers.get_mut(task);
+        let in_time = self.literal || servers.get(task).deadline >= grant.deadline;
         // A job that wakes up as another one ends, for example with its resource, is ready at that instant.
-        if (released || since == cx.now()) && left > 0 && (self.literal || server.deadline >= grant.deadline) {
-            server.left += left;
+        if (released || since == cx.now()) && left > 0 && in_time {
+            self.add(task, left, servers);
         }
     }
 
@@ -136,7 +164,11 @@ impl Rule for Fcbs {
         if !self.literal {
             self.saved[task.index()] = None;
         }
-        let Some(mut saved) = saved else { return false };
+        let Some(mut saved) = saved else {
+            // The next budget is its own.
+            self.unaided[task.index()] = i128::MAX;
+            return false;
+        };
         // What was overrun before that was noticed is paid for.
         saved.left += servers.get(task).left.min(0);
         set(task, saved, servers);
@@ -150,6 +182,7 @@ impl Rule for Fcbs {
 
     fn start(&mut self, _: &mut Servers) {
         self.saved.fill(None);
+        self.unaided.fill(i128::MAX);
         self.bonus.fill(None);
     }
 }
@@ -193,7 +226,9 @@ by these rules. A gift no longer belongs to the giver. A kept budget comes back 
 is that of CBS. Only servers with a deadline after (1) or no earlier than (2) that of the gift get it. A gift keeps its
 deadline when it is given on, and a server that runs on a gift does not lose its own budget. A bonus is only for a job whose
 server has a deadline no earlier, and is lost when any other job becomes ready. A server gets no second gift while it has
-one, and loses it when its job blocks. A gift without a receiver stays with its server, by the rules of CBS.
+one, and loses it when its job blocks. A gift without a receiver stays with its server, by the rules of CBS. Jobs use an
+added gift before the server's own budget. The rest of the gift is lost when the server wakes up again, before the rule of CBS
+is applied. With the gift, a server that has used its budget could get the next one early, and more than Q / P.
 
 **Settings.** `variant`, by default `resolved`.
 

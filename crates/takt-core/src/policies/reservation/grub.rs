@@ -67,9 +67,8 @@ impl Grub {
         servers.unit = new;
         for index in 0..servers.tasks.len() {
             let task = servers.tasks[index];
+            let own = self.share_of(servers.get(task));
             let server = servers.get_mut(task);
-            let (q, p) = (i128::from(server.budget.ns()), i128::from(server.period.ns()));
-            let own = (q * self.whole + p - 1) / p;
             let had = (self.shares[task.index()] * self.whole + before - 1) / before;
             let share = if self.active[task.index()] { own.max(had) } else { own };
             self.shares[task.index()] = share;
@@ -109,9 +108,13 @@ impl Grub {
 
     /// Whether the server has a larger share than is reserved for it now.
     fn is_less(&self, task: TaskId, servers: &Servers) -> bool {
-        let server = servers.get(task);
+        self.share_of(servers.get(task)) < self.shares[task.index()]
+    }
+
+    /// Q / P of the present reservation, in parts of [`Grub::whole`], rounded up.
+    fn share_of(&self, server: &Server) -> i128 {
         let (q, p) = (i128::from(server.budget.ns()), i128::from(server.period.ns()));
-        (q * self.whole + p - 1) / p < self.shares[task.index()]
+        (q * self.whole + p - 1) / p
     }
 }
 
@@ -150,8 +153,14 @@ impl Rule for Grub {
         if server.throttled {
             return;
         }
-        // The 0-lag time: the deadline less what is left, at the server's own share; rounded up.
-        let ahead = server.left.max(0) / server.least_rate;
+        // The share that the budget was granted for. By a larger one from before it, the server could keep a budget until shortly
+        // before its deadline, and others have that share already.
+        let rate = match server.deadline <= server.claim.1 {
+            true => server.least_rate,
+            false => self.share_of(server) * (servers.unit / self.whole),
+        };
+        // The 0-lag time: the deadline less what is left, at that share; rounded up.
+        let ahead = server.left.max(0) / rate.max(1);
         let lag = i128::from(server.deadline.ns()) - ahead;
         let lag = Time::from_ns(i64::try_from(lag).unwrap_or(i64::MAX));
         if lag > cx.now() {

@@ -95,8 +95,14 @@ impl Server {
         if self.deadline < now || (or_equal && self.deadline == now) {
             return true;
         }
-        let left = self.left.saturating_mul(i128::from(self.period.ns()));
-        let share = i128::from((self.deadline - now).ns()) * i128::from(self.budget.ns());
+        let time = i128::from((self.deadline - now).ns());
+        let (left, share) = if self.deadline <= self.claim.1 {
+            // The budget is from before the share became smaller. By the smaller one, a server that has used later budgets ahead of time
+            // could begin again before them.
+            (self.left, (time * self.claim.0) >> 62)
+        } else {
+            (self.left.saturating_mul(i128::from(self.period.ns())), time * i128::from(self.budget.ns()))
+        };
         left > share || (or_equal && left == share)
     }
 

@@ -1,0 +1,68 @@
+# Measured lateness on a machine with one CPU, whose virtual time counts instructions. Sourced by init.sh.
+
+options=/sys/kernel/tracing/osnoise/options
+
+# Whether the tracer and its options are as before, no instance and no journal remain, and the tracer has started no thread.
+traced_before() {
+    [ ! -e $options ] || [ "$(cat $options)" = "$osnoise_before" ] || return
+    [ -z "$(ls /sys/kernel/tracing/instances)" ] || return
+    [ ! -e /run/takt-isolate/journal ] || return
+    ! grep -q '^osnoise/\|^timerlat/' /proc/[0-9]*/comm
+}
+# The tracer names what has taken the CPU, or the report says why there is none.
+noise_is_named() {
+    takt latency --scenario idle-fifo --samples 200 --rounds 2 --explain=2 > report.txt || return
+    cat report.txt
+    if [ -e $options ]; then
+        grep -q 'note: osnoise: beside the gap detector, CPU 0 was taken by .*interrupt `local_timer`' report.txt || return
+        # More than that was not recorded, and a time since boot is no noise.
+        ! grep -q 'the longest [0-9]\{7,\}' report.txt || return
+    else
+        grep -q 'note: the tracer `osnoise` is not used: the kernel has no tracer `osnoise`' report.txt || return
+    fi
+    cat $options
+    traced_before
+}
+# A killed experiment, whose watcher is killed with it.
+killed_while_tracing() {
+    takt latency --scenario idle --samples 60000 --explain=2 > /dev/null 2>&1 &
+    experiment=$!
+    for i in $(seq 100); do
+        [ -n "$(ls /sys/kernel/tracing/instances)" ] && [ -n "$(pidof -o $experiment takt)" ] && break
+        usleep 50000
+    done
+    usleep 500000
+    [ ! -e $options ] || grep -q NO_OSNOISE_WORKLOAD $options || { echo "the option is not changed"; return 1; }
+    kill -9 $(pidof takt)
+    wait $experiment 2> /dev/null
+    takt doctor --clean || return
+    traced_before
+}
+# The scenarios beside threads of interrupts. A PREEMPT_RT kernel has such threads. Another one may have some for single devices, or says that it has none.
+beside_interrupts() {
+    takt latency --scenario fifo,rt-above,rt-below --stress timers --stress-threads 2 --samples 300 --rounds 3 > report.txt
+    status=$?
+    cat report.txt
+    [ $status = 0 ] || return
+    if grep -q PREEMPT_RT /proc/version; then
+        grep -q '^irq/' /proc/[0-9]*/comm || return
+        grep -q ', PREEMPT_RT, ' report.txt || return
+    fi
+    if grep -q '^irq/' /proc/[0-9]*/comm; then
+        grep -q '^rt-above  *300 ' report.txt && grep -q '^rt-below  *300 ' report.txt
+    else
+        [ "$(grep -c '^not measured: rt-.*: this kernel has no threads of interrupts' report.txt)" = 2 ]
+    fi
+}
+
+[ ! -e $options ] || osnoise_before=$(cat $options)
+agreement="takt latency --stress-threads 2 --samples 600 --rounds 3 --check-trace"
+expect 0 "lateness agrees with the kernel's trace within 1 us" $agreement --scenario idle,idle-fifo,stressed,fifo
+grep "^kernel's trace" out
+expect 0 "lateness by timerfd agrees with the kernel's trace within 1 us" $agreement --scenario idle-fifo,fifo --method timerfd
+grep "^kernel's trace" out
+expect 1 "a difference of more than 1 ns is found" $agreement=1ns --scenario idle-fifo
+expect 0 "the tracer osnoise names noise" noise_is_named
+grep "^note: .*osnoise" out
+expect 0 "a killed experiment with the tracer osnoise" killed_while_tracing
+expect 0 "scenarios beside threads of interrupts" beside_interrupts
