@@ -381,7 +381,7 @@ fn a_preference_of_the_file_is_set_and_restored() {
                 let args = [&["run", "w.yaml", "--sysfs-root", "m"][..], power].concat();
                 let running = room.start(&args);
                 until("it is set", || machine.policy_file(0, "energy_performance_preference") == "balance_power");
-                drop(running.kill_and_wait());
+                running.kill_and_wait();
                 until("the settings are restored", || machine.settings() == before);
             }
         }

@@ -1,6 +1,6 @@
 //! The power policy in the report of `takt check`: its requests, the frequency domains, and their lacks.
 
-use super::super::run;
+use crate::preferences;
 use serde_json::{Value, json};
 use std::path::Path;
 use takt_core::cpus::CpuSet;
@@ -33,8 +33,8 @@ impl Plan {
     /// `None` without a power policy and without a preference. The fault of a policy that does not suit the key `platform` has been reported before.
     pub(super) fn of(workload: &Workload, root: Option<&Path>) -> Option<Plan> {
         let root = root.map_or_else(Root::machine, Root::imitation);
+        let lacks_preferences = preferences::lack(&root, workload);
         let preferences = workload.settings.epp.clone();
-        let lacks_preferences = run::power::preferences_lack(&root, workload);
         let Some(spec) = workload.power.as_ref().filter(|spec| !spec.is_none()) else {
             return (!preferences.is_empty()).then(|| Plan {
                 policy: None,
