@@ -13,6 +13,7 @@ mod input;
 mod modules;
 mod outcome;
 mod parallel;
+mod preferences;
 mod processes;
 mod progress;
 mod report;

@@ -11,7 +11,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use takt_abi::{Job, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{System, TaskId};
@@ -27,6 +28,9 @@ use takt_linux::{
 /// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
 /// trace the process, which a change of its user removes.
 const COPIES_MAX: usize = 256;
+/// The directory of this program. The link of the kernel is read once, not for each process.
+static OWN: LazyLock<Option<PathBuf>> =
+    LazyLock::new(|| std::env::current_exe().ok()?.parent().map(std::path::Path::to_path_buf));
 
 /// By task: the page of its program, if that signals completions; made with the first process of the task, so that few of its descriptors
 /// are open at a time.
@@ -327,7 +331,7 @@ impl Children {
             }
         }
         // So that a command finds `takt burn` and `takt done` wherever this program was started from.
-        if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
+        if let Some(own) = OWN.as_deref() {
             let path = spec.get_env("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display()))?;
         }

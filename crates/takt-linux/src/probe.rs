@@ -389,8 +389,13 @@ fn frequency(root: &Root) -> Finding {
     let (drivers, governors) = (names(|domain| &domain.driver), names(|domain| &domain.governor));
     let by_limits = domains.iter().any(|domain| domain.method == Method::Limits);
     let method = if by_limits { "limits" } else { "the governor userspace" };
+    let preferences = match domains.iter().all(|domain| domain.preferences.is_empty()) {
+        true => "",
+        false => "; energy performance preferences",
+    };
+    let count = domains.len();
     let found =
-        format!("{} domains, driver {drivers}, governor {governors}; power policies by {method}", domains.len());
+        format!("{count} domains, driver {drivers}, governor {governors}; power policies by {method}{preferences}");
     if governors == "performance" {
         ok("frequency", found)
     } else {
@@ -497,7 +502,8 @@ mod tests {
         let machine = takt_testing::sysfs::Machine::amd_pstate(dir.path());
         let root = Root::imitation(machine.directory());
         let found = frequency(&root);
-        let text = "2 domains, driver amd-pstate-epp, governor powersave; power policies by limits";
+        let text = "2 domains, driver amd-pstate-epp, governor powersave; power policies by limits; energy performance \
+                    preferences";
         assert_eq!((found.status, found.found.as_str()), (Status::Weak, text));
         assert_eq!(temperatures(&root).found, "x86_pkg_temp, coretemp:Package id 0");
         let bare = tempfile::tempdir().unwrap();

@@ -94,6 +94,7 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
     let settings = power::Settings {
         root,
         domains,
+        preferences: Vec::new(),
         latencies: vec![0, 1],
         zones: Vec::new(),
         required: 0,

@@ -24,8 +24,8 @@ fn settings(dir: &Path) -> Settings {
     let domains = power::domains(&root).expect("frequency domains");
     let meters = power::meters(&root, &domains, &zones);
     let (measured, latencies) = (domains.clone(), Vec::new());
-    let workload = "test.yaml".into();
-    Settings { root, domains, latencies, zones, required: 1, measured, meters, period, workload }
+    let (workload, preferences) = ("test.yaml".into(), Vec::new());
+    Settings { root, domains, preferences, latencies, zones, required: 1, measured, meters, period, workload }
 }
 
 fn open(settings: Settings) -> Result<(Power, Receiver<Sample>), Refusal> {
@@ -139,6 +139,66 @@ fn hints_to_the_hardware_accompany_limits() {
     let before = machine.settings();
     requests(open(settings(dir.path())).expect("power").0, &[(0, 800_000)], |_| {}).restored.expect("restored");
     assert_eq!(machine.settings(), before);
+}
+
+/// The settings with a preference for the first domain, of which nothing else is changed.
+fn preferring(dir: &Path, name: &str) -> Settings {
+    let all = settings(dir);
+    let preferences = vec![(all.domains[0].clone(), name.to_owned())];
+    Settings { domains: Vec::new(), preferences, ..all }
+}
+
+#[test]
+fn a_preference_holds_for_the_run_and_is_restored() {
+    for make in [Machine::intel_pstate, Machine::amd_pstate] {
+        let dir = scratch();
+        let machine = make(dir.path());
+        let before = machine.settings();
+        let file = |policy: usize| machine.policy_file(policy, "energy_performance_preference");
+        let (power, _samples) = open(preferring(dir.path(), "power")).expect("power");
+        assert_eq!([file(0), file(1)], ["power", "balance_performance"]);
+        // Another run cannot have the domain.
+        let Refusal::InUse(_) = open(preferring(dir.path(), "performance")).map(drop).unwrap_err() else { panic!() };
+        let account = power.close();
+        account.restored.expect("restored");
+        assert_eq!(account.preferences, [("policy0".to_owned(), "power".to_owned())]);
+        assert_eq!(machine.settings(), before);
+        // With a policy that sets frequencies, it wins over the hint that accompanies limits. A raw value is restored, too.
+        machine.put("sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference", "77");
+        let before = machine.settings();
+        let wanted = Settings { domains: settings(dir.path()).domains, ..preferring(dir.path(), "balance_power") };
+        let (power, _samples) = open(wanted).expect("power");
+        assert_eq!([file(0), file(1)], ["balance_power", "performance"]);
+        drop(power);
+        assert_eq!(machine.settings(), before);
+    }
+}
+
+#[test]
+fn a_preference_that_the_machine_lacks_changes_nothing() {
+    let refused = |make: fn(&Path) -> Machine, prepare: &dyn Fn(&Machine), name: &str, reason: &str, fix: &str| {
+        let dir = scratch();
+        let machine = make(dir.path());
+        prepare(&machine);
+        let before = machine.settings();
+        // Frequencies are taken over before the preference is written.
+        let wanted = Settings { domains: settings(dir.path()).domains, ..preferring(dir.path(), name) };
+        let Refusal::Unavailable(refused) = open(wanted).map(drop).unwrap_err() else { panic!("{name}") };
+        assert!(refused.reason.contains(reason) && refused.fix.contains(fix), "{refused:?}");
+        assert_eq!(machine.settings(), before);
+    };
+    let file = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+    let governor = |machine: &Machine| {
+        machine.put("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance");
+        machine.put(file, "performance");
+    };
+    refused(Machine::acpi_cpufreq, &|_| {}, "power", "acpi-cpufreq", "active mode");
+    refused(Machine::amd_pstate, &|_| {}, "powr", "no energy performance preference `powr`", "balance_power, power");
+    for make in [Machine::intel_pstate, Machine::amd_pstate] {
+        refused(make, &governor, "power", "cannot be set", "cpupower frequency-set -g powersave");
+        refused(make, &|machine| machine.fault(file, "refuse EACCES"), "power", "cannot be set", "run as root");
+        refused(make, &|machine| machine.fault(file, "refuse EIO"), "power", "cannot be set", "dmesg");
+    }
 }
 
 #[test]

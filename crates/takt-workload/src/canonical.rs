@@ -77,6 +77,14 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if let Some(power) = &workload.power {
         line!(out, "power: {:?}", crate::power_text(power));
     }
+    match &settings.epp[..] {
+        [] => {}
+        [(cpus, name)] if *cpus == system.cpus => line!(out, "epp: {name}"),
+        parts => {
+            let parts: Vec<String> = parts.iter().map(|(cpus, name)| format!("\"{cpus}\": {name}")).collect();
+            line!(out, "epp: {{{}}}", parts.join(", "));
+        }
+    }
     if let Some(platform) = &workload.platform {
         line!(out, "platform: {}", platform.text());
     }

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 88] = [
+const TABLE: [(&str, Use, Use); 89] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -88,6 +88,7 @@ const TABLE: [(&str, Use, Use); 88] = [
     ("processes", Honoured, Honoured),
     ("frequency", Depends, Depends),
     ("power", Honoured, Honoured),
+    ("epp", Depends, Honoured),
     ("platform", Honoured, OtherSide),
     ("band", Honoured, Honoured),
     // Tasks and processes.
@@ -166,6 +167,7 @@ fn conditional(workload: &Workload, key: &str) -> Use {
                 || !uses.processes && tasks.iter().any(|task| task.frequency_mhz.is_some());
             if left { Ignored } else { Honoured }
         }
+        "epp" if !workload.settings.epp.is_empty() => Ignored,
         "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
         "changes" => {
@@ -199,6 +201,7 @@ fn reasons(key: &str) -> (String, String) {
             "its `releases` or `spread` are events of a simulation, and no source has events in a run",
             "add a source, such as `udp` or `signal`, or write the releases beside `event`",
         ),
+        "epp" => ("it is a hint to a real processor, and a `platform` has none", "use `takt run`, or remove the key"),
         "class" => (
             "Linux schedules this task, and a simulation has no Linux",
             "use `takt run`, or remove the key, so that the policy schedules the task",

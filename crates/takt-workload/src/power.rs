@@ -7,11 +7,12 @@ use crate::diagnostic::Diagnostic;
 use crate::known::power_registry;
 use crate::node::{self, Node};
 use crate::reader::Reader;
-use crate::text::clipped;
-use crate::value::{choices, duration_text, nearest, parse_decimal, parse_signed};
+use crate::text::{clipped, cpus_text};
+use crate::value::{choices, duration_text, nearest, parse_cpus, parse_decimal, parse_signed};
 use crate::{PolicyFault, Workload};
 use std::fmt::Write;
 use std::ops::Range;
+use takt_core::cpus::CpuSet;
 use takt_core::power::{
     Build, Demander, Demands, Fault, Host, Kind, Parameter, Platform, Point, PowerSpec, Profile, Value,
 };
@@ -276,6 +277,57 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<PowerSpec> {
         }
     }
     complete(spec).map_err(|wrong| push(reader, wrong, &node.head())).ok()
+}
+
+/// The energy performance preferences that Linux has names for (admin-guide/pm/intel_pstate and amd-pstate).
+const PREFERENCES: [(&str, &str); 5] = [
+    ("performance", "performance"),
+    ("balance_performance", "balance_performance"),
+    ("default", "default"),
+    ("balance_power", "balance_power"),
+    ("power", "power"),
+];
+
+/// Reads the value of the key `epp`: a preference for the CPUs of the workload, or a mapping from CPUs to preferences.
+pub(crate) fn preferences(reader: &mut Reader, entry: &node::Entry, cpus: &CpuSet) -> Vec<(CpuSet, &'static str)> {
+    let node::Kind::Map(entries) = &entry.value.kind else {
+        let hint = "write one preference, or CPUs with preferences as in `epp: {0-3: power, 4: performance}`";
+        let name = reader.hinted(hint, |reader| reader.choice(&entry.value, "epp", &PREFERENCES));
+        return name.map(|name| (*cpus, name)).into_iter().collect();
+    };
+    let mut all: Vec<(CpuSet, &'static str)> = Vec::new();
+    for entry in entries {
+        let Some(name) = reader.choice(&entry.value, "epp", &PREFERENCES) else { continue };
+        let place = &entry.key_span;
+        let set = match parse_cpus(&entry.key) {
+            Ok(set) => set,
+            Err(why) => {
+                let message = format!("`{}` is not a list of CPUs", clipped(&entry.key));
+                let fault = Diagnostic::error(Code::WrongType, place, message).label(why);
+                reader.push(
+                    fault.hint("write numbers and ranges before the colon, as in `epp: {0-3: power, 4: performance}`"),
+                );
+                continue;
+            }
+        };
+        let outside = set.difference(cpus);
+        if !outside.is_empty() {
+            let message = format!("`epp` has {} of no slice or task", cpus_text(&outside));
+            let fault = Diagnostic::error(Code::CpuOutside, place, message);
+            reader.push(fault.label(format!("the workload has CPU {cpus}")).hint("name CPUs of the workload alone"));
+            continue;
+        }
+        let known = all.iter().fold(CpuSet::EMPTY, |known, (other, _)| known.union(other));
+        let twice = set.intersection(&known);
+        if !twice.is_empty() {
+            let fault =
+                Diagnostic::error(Code::ConflictingKeys, place, format!("`epp` has {} twice", cpus_text(&twice)));
+            reader.push(fault.label("it has a preference already").hint("give each CPU one preference"));
+            continue;
+        }
+        all.push((set, name));
+    }
+    all
 }
 
 /// Megahertz, without useless digits.

@@ -16,7 +16,8 @@ use takt_core::model::{Arrival, TableRules, TaskId};
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
-pub(crate) const PLACED: [&str; 8] = ["late", "backlog", "preset", "load", "changes", "frequency", "event", "class"];
+pub(crate) const PLACED: [&str; 9] =
+    ["late", "backlog", "preset", "load", "changes", "frequency", "event", "class", "epp"];
 
 /// Which bare numbers a duration key takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

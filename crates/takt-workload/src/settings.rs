@@ -30,6 +30,8 @@ pub struct Settings {
     pub missing_cpus: MissingCpus,
     /// How many descriptors a run keeps open.
     pub descriptors: Descriptors,
+    /// Energy performance preferences (EPP) of CPUs, by the kernel's names. No CPU has two.
+    pub epp: Vec<(CpuSet, &'static str)>,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
     /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
@@ -55,6 +57,7 @@ impl Default for Settings {
             on_crash: OnCrash::default(),
             missing_cpus: MissingCpus::default(),
             descriptors: Descriptors::default(),
+            epp: Vec::new(),
             duration: None,
             cpus_from_all: false,
             late_stated: false,

@@ -22,7 +22,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 40] = [
+pub(crate) const KEYS: [&str; 41] = [
     "windows",
     "partitions",
     "tasks",
@@ -62,6 +62,7 @@ pub(crate) const KEYS: [&str; 40] = [
     "descriptors",
     "on_crash",
     "power",
+    "epp",
     "platform",
 ];
 
@@ -181,7 +182,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     Some((workload, heads))
 }
 
-/// Reads `power` and `platform`.
+/// Reads `power`, `epp` and `platform`.
 fn power_of(reader: &mut Reader, root: &Node, options: &Options, workload: &mut Workload) {
     let written = root.get("power").map(|entry| (power::read(reader, &entry.value), entry.value.span.clone()));
     let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |entry| entry.key_span.clone());
@@ -190,6 +191,9 @@ fn power_of(reader: &mut Reader, root: &Node, options: &Options, workload: &mut 
         (None, Some((spec, place))) => (spec, place),
         (None, None) => (None, kind),
     };
+    if let Some(entry) = root.get("epp") {
+        workload.settings.epp = power::preferences(reader, entry, &workload.system.cpus);
+    }
     workload.platform = root.get("platform").and_then(|entry| platform::read(reader, entry));
     if let (Some(description), Some(entry)) = (&workload.platform, root.get("platform")) {
         let platform = description.platform();

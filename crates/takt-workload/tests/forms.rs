@@ -28,6 +28,24 @@ fn same(short: &str, long: &str) {
     assert_eq!(short.slice_frequencies_mhz, long.slice_frequencies_mhz);
 }
 
+#[test]
+fn preferences_of_cpus_are_read_and_written() {
+    let with = |epp: &str| {
+        format!(
+            "epp: {epp}\nwindows: [{{length: 10ms, slices: [{{cpu: 0-3, sc_partition: A}}]}}]\n\
+             partitions: [{{name: A, processes: [{{cmd: x, budget: 1ms}}]}}]\n"
+        )
+    };
+    let all = ok(&with("balance_power"));
+    assert_eq!(all.settings.epp, [(cpus(&[0, 1, 2, 3]), "balance_power")]);
+    let some = ok(&with("{\"0,2\": power, 3: default}"));
+    assert_eq!(some.settings.epp, [(cpus(&[0, 2]), "power"), (cpus(&[3]), "default")]);
+    for workload in [all, some] {
+        let text = canonical(&workload);
+        assert_eq!(ok(&text).settings.epp, workload.settings.epp, "{text}");
+    }
+}
+
 fn budgets(system: &System) -> Vec<Option<Span>> {
     system.tasks.iter().map(|t| t.budget).collect()
 }

@@ -173,9 +173,11 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     let mut header = header::header(&workload, "run", length);
     if let Some(platform) = &platform {
         header = header::with_power(header, &workload, platform);
-        header.meters = plan.power.as_ref().map_or(Vec::new(), |settings| power::labels(&settings.meters));
-        steps.meters(&header.meters);
         power::recorded(&workload, platform).iter().for_each(|recorded| steps.power(recorded));
+    }
+    if let Some(settings) = &plan.power {
+        header.meters = power::labels(&settings.meters);
+        steps.meters(&header.meters);
     }
     if let (MissingCpus::Remap, Ok(present)) = (workload.settings.missing_cpus, takt_linux::rt::affinity(0)) {
         let real: Vec<CpuSet> = header.places.iter().map(|place| takt_linux::rt::remapped(place, &present)).collect();

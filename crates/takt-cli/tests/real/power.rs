@@ -364,6 +364,67 @@ fn demos_takes_its_policies_and_warns_of_another_manager() {
     });
 }
 
+/// The key `epp`, with and without a power policy, and however the run ends.
+#[test]
+fn a_preference_of_the_file_is_set_and_restored() {
+    on_cpus(|| {
+        for make in [Machine::intel_pstate, Machine::amd_pstate] {
+            let (room, machine) = room(make);
+            std::fs::write(room.path("w.yaml"), format!("epp: balance_power\n{WINDOWS}")).unwrap();
+            let before = machine.settings();
+            let report = run(&room, &["--duration", "60ms", "--json", "--trace", "t.jsonl"]).json();
+            assert_eq!(report["power"]["preferences"][0]["name"], "balance_power", "{report}");
+            assert_eq!(report["power"]["preferences"].as_array().unwrap().len(), 1);
+            assert!(room.trace("t.jsonl").header.meters.iter().any(|meter| meter.name == "policy0"));
+            assert_eq!(machine.settings(), before);
+            for power in [&[][..], &["--power", "minbe"]] {
+                let args = [&["run", "w.yaml", "--sysfs-root", "m"][..], power].concat();
+                let running = room.start(&args);
+                until("it is set", || machine.policy_file(0, "energy_performance_preference") == "balance_power");
+                running.kill_and_wait();
+                until("the settings are restored", || machine.settings() == before);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_preference_that_the_machine_lacks_is_refused_before_anything_starts() {
+    on_cpus(|| {
+        let text = WINDOWS.replace("exec sleep 1000", "touch started; exec sleep 1000").replace("cpu: 0,", "cpu: 0-1,");
+        let refused = |make: fn(&std::path::Path) -> Machine, epp: &str, prepare: &dyn Fn(&Machine), words: &[&str]| {
+            let (room, machine) = room(make);
+            std::fs::write(room.path("w.yaml"), format!("epp: {epp}\n{text}")).unwrap();
+            prepare(&machine);
+            let before = machine.settings();
+            let done = run(&room, &["--duration", "60ms"]).expect(3);
+            words.iter().for_each(|word| assert!(done.stderr.contains(word), "{word}: {}", done.stderr));
+            assert!(!room.path("started").exists(), "a process was started");
+            assert_eq!(machine.settings(), before);
+        };
+        let nothing = |_: &Machine| {};
+        let unavailable = "error[power-unavailable]";
+        refused(Machine::bare, "power", &nothing, &[unavailable, "no control of CPU frequencies"]);
+        refused(Machine::acpi_cpufreq, "power", &nothing, &[unavailable, "acpi-cpufreq", "remove `epp`"]);
+        let names = format!("{DOMAIN}/energy_performance_available_preferences");
+        let few = |machine: &Machine| machine.put(&names, "default performance");
+        refused(Machine::amd_pstate, "power", &few, &[unavailable, "`power`", "default, performance"]);
+        let governor = |machine: &Machine| {
+            machine.put(&format!("{DOMAIN}/scaling_governor"), "performance");
+            machine.put(&format!("{DOMAIN}/energy_performance_preference"), "performance");
+        };
+        refused(Machine::intel_pstate, "{0: power}", &governor, &[unavailable, "cpupower frequency-set -g powersave"]);
+        // CPUs with one frequency have one preference.
+        let (room, machine) = room(Machine::amd_pstate);
+        machine.put(&format!("{DOMAIN}/affected_cpus"), "0 1");
+        std::fs::write(room.path("w.yaml"), format!("epp: {{0: power, 1: performance}}\n{text}")).unwrap();
+        let done = run(&room, &["--duration", "60ms"]).expect(2);
+        assert!(done.stderr.contains("error[conflicting-keys]") && done.stderr.contains("policy0"), "{}", done.stderr);
+        let checked = room.takt(&["check", "w.yaml", "--sysfs-root", "m"]).expect(0);
+        assert!(checked.stdout.contains("warning: `takt run` refuses `epp` here"), "{}", checked.stdout);
+    });
+}
+
 /// A driver that takes 30 ms for each write in windows of 20 ms: requests are overtaken, and no window is lost, as it would be if the
 /// scheduler waited.
 #[test]

@@ -1,6 +1,6 @@
 //! The power settings of a machine in the hands of a run: taken over, written, measured and restored.
 
-use super::cpufreq::{Domain, Method, Setter, time_in_state};
+use super::cpufreq::{Domain, Method, PREFERENCE, Setter, time_in_state};
 use super::idle::{self, Latencies};
 use super::lock::{DomainLock, Refusal};
 use super::meters::Meter;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub root: Root,
     /// The frequency domains, in the order of the policy's numbers.
     pub domains: Vec<Domain>,
+    /// Energy performance preferences (EPP) of domains, by name, for the whole run. These domains need not be among those above.
+    pub preferences: Vec<(Domain, String)>,
     /// The CPUs whose latency is limited, in the order of the policy's numbers.
     pub latencies: Vec<usize>,
     /// The sensors that are read, in the order of the policy's numbers.
@@ -60,8 +62,10 @@ pub struct Account {
     pub written: Written,
     /// The energy that was measured.
     pub energy: Vec<Energy>,
-    /// Names of the domains.
+    /// Names of the measured domains.
     pub domains: Vec<String>,
+    /// The energy performance preferences of the run, by names of domains.
+    pub preferences: Vec<(String, String)>,
     /// By domain: time at each frequency in kHz, in ms; `None` where the kernel does not count it.
     pub residencies: Vec<Option<Vec<(u32, u64)>>>,
     /// Names of the sensors.
@@ -93,7 +97,10 @@ impl Power {
             fix: "takt doctor --clean, as the user of that run".into(),
         })?;
         let Settings { root, domains, latencies, .. } = &settings;
-        let lock = DomainLock::acquire(run, root, domains, &settings.workload)?;
+        for (domain, name) in &settings.preferences {
+            domain.takes_preference(name)?;
+        }
+        let lock = DomainLock::acquire(run, root, &held(&settings), &settings.workload)?;
         let mut notes = notes(domains);
         let mut setters = Vec::with_capacity(domains.len());
         for domain in domains {
@@ -117,7 +124,11 @@ impl Power {
         for (setter, domain) in setters.iter_mut().zip(domains) {
             setter.take_over(root, domain).map_err(|e| refused(domain, &e))?;
         }
-        power.residencies = domains.iter().map(|domain| time_in_state(root, domain)).collect();
+        for (domain, name) in &power.settings.preferences {
+            let written = root.write(&domain.file(PREFERENCE), name);
+            written.map_err(|e| preference_refused(domain, name, &e))?;
+        }
+        power.residencies = measured.iter().map(|domain| time_in_state(root, domain)).collect();
         let thread = |e: io::Error| Unavailable {
             reason: format!("a thread cannot be started: {e}"),
             fix: "raise the limit of processes (`ulimit -u`)".into(),
@@ -144,15 +155,18 @@ impl Power {
     pub fn close(mut self) -> Account {
         let (energy, bad) = self.sampler.as_mut().map(Sampler::end).unwrap_or_default();
         let (files, written) = self.writer.take().and_then(|mut writer| writer.end()).unzip();
-        let Settings { root, domains, .. } = &self.settings;
-        let after: Vec<_> = domains.iter().map(|domain| time_in_state(root, domain)).collect();
+        let Settings { root, measured, .. } = &self.settings;
+        let after: Vec<_> = measured.iter().map(|domain| time_in_state(root, domain)).collect();
         let residencies = after.iter().zip(&self.residencies).map(|(after, before)| between(before, after)).collect();
         // The limit of all CPUs is dropped with its descriptor.
         drop(files);
         let (restored, notes) = (self.held.restore(), std::mem::take(&mut self.notes));
-        let domains = self.settings.domains.iter().map(|domain| domain.name.clone()).collect();
+        let domains = measured.iter().map(|domain| domain.name.clone()).collect();
+        let preferences = self.settings.preferences.iter().map(|(domain, name)| (domain.name.clone(), name.clone()));
+        let preferences = preferences.collect();
         let zones = self.settings.zones.iter().take(self.settings.required).map(|zone| zone.name.clone()).collect();
-        Account { written: written.unwrap_or_default(), energy, domains, residencies, zones, bad, restored, notes }
+        let written = written.unwrap_or_default();
+        Account { written, energy, domains, preferences, residencies, zones, bad, restored, notes }
     }
 }
 
@@ -163,6 +177,17 @@ impl Drop for Power {
         drop(self.sampler.take());
         let _ = self.held.restore();
     }
+}
+
+/// The domains of which a run changes something.
+fn held(settings: &Settings) -> Vec<Domain> {
+    let mut all = settings.domains.clone();
+    for (domain, _) in &settings.preferences {
+        if !all.iter().any(|known| known.name == domain.name) {
+            all.push(domain.clone());
+        }
+    }
+    all
 }
 
 /// Domains that are controlled in another way than by the governor `userspace`.
@@ -191,9 +216,33 @@ fn between(before: &Option<Vec<(u32, u64)>>, after: &Option<Vec<(u32, u64)>>) ->
 
 /// The files that a run changes, in the order in which they are restored.
 fn changed(settings: &Settings, each_latency: bool) -> Vec<String> {
-    let domains = settings.domains.iter().flat_map(|domain| domain.settings(&settings.root));
-    let latencies = settings.latencies.iter().filter(|_| each_latency).map(|cpu| idle::path(*cpu));
-    domains.chain(latencies).collect()
+    let mut paths: Vec<String> = settings.domains.iter().flat_map(Domain::settings).collect();
+    for path in settings.preferences.iter().map(|(domain, _)| domain.file(PREFERENCE)) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths.extend(settings.latencies.iter().filter(|_| each_latency).map(|cpu| idle::path(*cpu)));
+    paths
+}
+
+/// Why a preference cannot be set, and the way out.
+fn preference_refused(domain: &Domain, name: &str, error: &io::Error) -> Unavailable {
+    let fix = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "run as root, or let this user write: chgrp GROUP and chmod g+w on energy_performance_preference of that directory"
+        }
+        // Drivers that choose frequencies by themselves (`intel_pstate`, `amd_pstate`) refuse all others under the governor `performance`.
+        io::ErrorKind::ResourceBusy => {
+            "the kernel takes only the preference `performance` under the governor `performance`: choose the other governor \
+             (cpupower frequency-set -g powersave), or write `epp: performance`"
+        }
+        _ => "see `dmesg` for the driver's reason, or remove `epp` from the file",
+    };
+    let of = &domain.name;
+    let reason =
+        format!("the energy performance preference `{name}` of the frequency domain {of} cannot be set: {error}");
+    Unavailable { reason, fix: fix.into() }
 }
 
 /// Why a domain cannot be controlled, and the way out.

@@ -17,7 +17,9 @@ pub(super) const DIR: &str = "sys/devices/system/cpu/cpufreq";
 const STEP: u32 = 100_000;
 
 /// The file of a hint to the hardware (energy performance preference).
-const PREFERENCE: &str = "energy_performance_preference";
+pub(super) const PREFERENCE: &str = "energy_performance_preference";
+/// The preference for performance.
+const PERFORMANCE: &str = "performance";
 
 /// How the frequency of a domain is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +49,8 @@ pub struct Domain {
     pub has_table: bool,
     /// How its frequency is set.
     pub method: Method,
+    /// The energy performance preferences (EPP) that its driver takes by name. Empty where it takes none.
+    pub preferences: Vec<String>,
 }
 
 impl Domain {
@@ -55,14 +59,35 @@ impl Domain {
         format!("{DIR}/{}/{name}", self.name)
     }
 
-    /// Whether the hardware takes a preference between performance and energy.
-    fn has_preference(&self, root: &Root) -> bool {
-        let names = root.read(&self.file("energy_performance_available_preferences")).unwrap_or_default();
-        names.split(' ').any(|name| name == "performance")
+    /// Whether the hardware takes the preference for performance.
+    fn has_preference(&self) -> bool {
+        self.preferences.iter().any(|name| name == PERFORMANCE)
+    }
+
+    /// Checks that the driver takes this energy performance preference (EPP). O(preferences).
+    ///
+    /// # Errors
+    /// The preferences that it takes, or that it takes none.
+    pub fn takes_preference(&self, name: &str) -> Result<(), Unavailable> {
+        let Domain { name: domain, cpus, driver, preferences, .. } = self;
+        if preferences.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let (reason, fix) = match preferences.is_empty() {
+            true => (
+                format!("the driver {driver} of the frequency domain {domain} (CPU {cpus}) takes no energy performance preference"),
+                "use intel_pstate or amd_pstate in active mode on a processor that has it, or remove `epp` from the file".into(),
+            ),
+            false => (
+                format!("the frequency domain {domain} (CPU {cpus}) has no energy performance preference `{name}`"),
+                format!("write one that its driver {driver} has: {}", preferences.join(", ")),
+            ),
+        };
+        Err(Unavailable { reason, fix })
     }
 
     /// The files that a run changes, in the order in which they are restored.
-    pub(super) fn settings(&self, root: &Root) -> Vec<String> {
+    pub(super) fn settings(&self) -> Vec<String> {
         let mut names = Vec::new();
         if self.method == Method::Speed {
             names.push("scaling_governor");
@@ -71,7 +96,7 @@ impl Domain {
         if self.governor == "userspace" {
             names.push("scaling_setspeed");
         }
-        if self.method == Method::Limits && self.has_preference(root) {
+        if self.method == Method::Limits && self.has_preference() {
             names.push(PREFERENCE);
         }
         names.into_iter().map(|name| self.file(name)).collect()
@@ -111,6 +136,7 @@ impl Domain {
             frequencies,
             has_table,
             method: if speed { Method::Speed } else { Method::Limits },
+            preferences: words("energy_performance_available_preferences"),
         }))
     }
 }
@@ -181,9 +207,9 @@ impl Setter {
                 self.set_limits(min, max)
             }
             None => {
-                if domain.has_preference(root) {
+                if domain.has_preference() {
                     // A hint. Without it the limits hold all the same.
-                    let _ = root.write(&domain.file(PREFERENCE), "performance");
+                    let _ = root.write(&domain.file(PREFERENCE), PERFORMANCE);
                 }
                 Ok(())
             }

@@ -1,10 +1,10 @@
-//! Frequencies and temperatures as curves under a chart.
+//! Frequencies and temperatures as curves under a chart, and the shares of frequencies.
 
 use super::xml::{escape, px};
 use crate::timeline::{Sample, Timeline};
 use crate::{MeterLabel, Quantity, Trace};
 use std::fmt::Write;
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 
 /// Height of a curve's lane, and of the curve in it.
 pub(super) const LANE: f64 = 40.0;
@@ -55,8 +55,89 @@ fn measured(trace: &Trace) -> impl Iterator<Item = Curve> {
     (0..).zip(&trace.header.meters).filter_map(curve).collect::<Vec<_>>().into_iter()
 }
 
+/// Readings of one domain closer than this are parts of one reading, which takes some microseconds. Times are read once a second.
+const READING: Span = Span::from_ms(250);
+
+/// The shares of a domain's frequencies between readings of `time_in_state`, one above the other.
+pub(super) struct Shares {
+    label: String,
+    /// The names of the frequencies, such as `800 MHz`, from the lowest.
+    frequencies: Vec<String>,
+    /// By interval: its end points, and the time at each frequency in ms.
+    intervals: Vec<(Time, Time, Vec<i64>)>,
+}
+
+/// The shares of each domain whose times at frequencies were measured: meters with the names `DOMAIN at FREQUENCY`. O(samples × meters).
+fn shares(trace: &Trace) -> Vec<Shares> {
+    let mut domains: Vec<(&str, Vec<(u16, &str)>)> = Vec::new();
+    for (index, label) in (0..).zip(&trace.header.meters) {
+        let Some((domain, frequency)) = label.name.rsplit_once(" at ").filter(|_| label.quantity == Quantity::Time)
+        else {
+            continue;
+        };
+        match domains.iter_mut().find(|(name, _)| *name == domain) {
+            Some((_, meters)) => meters.push((index, frequency)),
+            None => domains.push((domain, vec![(index, frequency)])),
+        }
+    }
+    let of = |(domain, mut meters): (&str, Vec<(u16, &str)>)| {
+        let number = |name: &str| name.split(' ').next().and_then(|mhz| mhz.parse::<u32>().ok());
+        meters.sort_by_key(|(_, name)| number(name));
+        let place = |meter: u16| meters.iter().position(|(index, _)| *index == meter);
+        // A value holds until it is reported again.
+        let (mut values, mut readings) = (vec![0; meters.len()], Vec::<(Time, Vec<i64>)>::new());
+        for measured in &trace.measured {
+            let Some(place) = place(measured.meter) else { continue };
+            values[place] = measured.value;
+            match readings.last_mut().filter(|(at, _)| measured.at - *at < READING) {
+                Some((_, last)) => last.clone_from(&values),
+                None => readings.push((measured.at, values.clone())),
+            }
+        }
+        let between = |pair: &[(Time, Vec<i64>)]| {
+            let [(from, before), (to, after)] = pair else { return None };
+            let times: Vec<i64> = after.iter().zip(before).map(|(after, before)| (after - before).max(0)).collect();
+            times.iter().any(|ms| *ms > 0).then_some((*from, *to, times))
+        };
+        let intervals = readings.windows(2).filter_map(between).collect();
+        let frequencies = meters.iter().map(|(_, name)| (*name).to_owned()).collect();
+        Shares { label: format!("{domain} time at frequencies"), frequencies, intervals }
+    };
+    domains.into_iter().map(of).filter(|shares| !shares.intervals.is_empty()).collect()
+}
+
+/// A drawing in a lane under the chart.
+pub(super) enum Lane {
+    Curve(Curve),
+    Shares(Shares),
+}
+
+impl Lane {
+    /// How many letters its label has.
+    pub(super) fn letters(&self) -> usize {
+        match self {
+            Lane::Curve(curve) => curve.label.chars().count(),
+            Lane::Shares(shares) => shares.label.chars().count(),
+        }
+    }
+
+    /// Draws it at height `y`, with its label at `margin` and instants from `from` to `to` at `x` up to `right`.
+    pub(super) fn draw(&self, place: (f64, f64, f64), range: (Time, Time), x: &dyn Fn(Time) -> f64, out: &mut String) {
+        match self {
+            Lane::Curve(curve) => curve.draw(place, range, x, out),
+            Lane::Shares(shares) => shares.draw(place, range, x, out),
+        }
+    }
+}
+
+/// The lanes of a trace: its curves, and then the shares of frequencies. O(samples × meters).
+pub(super) fn lanes(trace: &Trace, line: &Timeline) -> Vec<Lane> {
+    let curves = curves(trace, line).into_iter().map(Lane::Curve);
+    curves.chain(shares(trace).into_iter().map(Lane::Shares)).collect()
+}
+
 /// The curves of a trace: frequency domains, thermal zones, and then what the machine measured. O(samples × meters).
-pub(super) fn curves(trace: &Trace, line: &Timeline) -> Vec<Curve> {
+fn curves(trace: &Trace, line: &Timeline) -> Vec<Curve> {
     let header = &trace.header;
     let split = |samples: &[Sample], title: &dyn Fn(u16) -> String, unit, color, steps| {
         let mut indexes: Vec<u16> = samples.iter().map(|sample| sample.of).collect();
@@ -86,13 +167,7 @@ fn decimal(value: i64) -> String {
 }
 
 impl Curve {
-    /// How many letters its label has.
-    pub(super) fn letters(&self) -> usize {
-        self.label.chars().count()
-    }
-
-    /// Draws it at height `y`, with its label at `margin` and instants from `from` to `to` at `x` up to `right`.
-    pub(super) fn draw(
+    fn draw(
         &self,
         (margin, y, right): (f64, f64, f64),
         (from, to): (Time, Time),
@@ -141,16 +216,93 @@ impl Curve {
     }
 }
 
+impl Shares {
+    /// The highest frequency is at the top, in the darkest color.
+    fn draw(
+        &self,
+        (margin, y, right): (f64, f64, f64),
+        (from, to): (Time, Time),
+        x: &dyn Fn(Time) -> f64,
+        out: &mut String,
+    ) {
+        let shown = self.intervals.iter().filter(|(begin, end, _)| *end > from && *begin < to);
+        let mut used: Vec<usize> = Vec::new();
+        for (begin, end, times) in shown {
+            let (left, width) = (x((*begin).max(from)), x((*end).min(to)) - x((*begin).max(from)));
+            let total = times.iter().sum::<i64>().max(1);
+            let mut foot = y + HEIGHT;
+            for (index, ms) in times.iter().enumerate().filter(|(_, ms)| **ms > 0) {
+                let height = *ms as f64 * HEIGHT / total as f64;
+                foot -= height;
+                let opacity = (index + 1) as f64 / times.len() as f64;
+                let percent = (ms * 100 + total / 2) / total;
+                let _ = writeln!(
+                    out,
+                    r#"<rect x="{}" y="{}" width="{}" height="{}" fill="{FREQUENCY}" fill-opacity="{}"><title>{}: {percent} %</title></rect>"#,
+                    px(left),
+                    px(foot),
+                    px(width),
+                    px(height),
+                    px(opacity),
+                    escape(&self.frequencies[index])
+                );
+                if !used.contains(&index) {
+                    used.push(index);
+                }
+            }
+        }
+        let name = |index: Option<&usize>| index.map_or("", |index| self.frequencies[*index].as_str());
+        let (low, high) = (name(used.iter().min()), name(used.iter().max()));
+        let range = if low == high { low.to_owned() } else { format!("{} – {high}", low.trim_end_matches(" MHz")) };
+        let (label, range) = (escape(&self.label), escape(&range));
+        let _ = writeln!(out, r#"<text x="{}" y="{}">{label}</text>"#, px(margin), px(y + 12.0));
+        let _ = writeln!(out, r#"<text x="{}" y="{}" class="small">{range}</text>"#, px(margin), px(y + 26.0));
+        let foot = px(y + HEIGHT + 3.0);
+        let _ = writeln!(out, r##"<path d="M{} {foot}H{}" stroke="#ddd"/>"##, px(x(from)), px(right));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Measured;
 
     #[test]
     fn power_is_the_slope_of_the_energy() {
-        let at = |ms| Time::ZERO + takt_core::time::Span::from_ms(ms);
+        let at = |ms| Time::ZERO + Span::from_ms(ms);
         // 3 J within two seconds are 1.5 W, and nothing more 0 W.
         let samples = [(at(0), 0), (at(2000), 3_000_000), (at(2000), 3_000_000), (at(2500), 3_000_000)];
         assert_eq!(power(&samples), [(at(0), 1500), (at(2000), 0)]);
+    }
+
+    #[test]
+    fn times_at_frequencies_are_shares_of_the_time_between_readings() {
+        let mut trace = Trace::default();
+        let meter = |name: &str, quantity| MeterLabel { name: name.into(), quantity };
+        trace.header.meters = vec![
+            meter("cpu at 2400 MHz", Quantity::Time),
+            meter("cpu", Quantity::Frequency),
+            meter("cpu at 800 MHz", Quantity::Time),
+        ];
+        let at = |us| Time::ZERO + Span::from_us(us);
+        let values =
+            [(0, 2, 0), (1, 0, 0), (900, 1, 800_000), (1_000_000, 0, 250), (1_000_003, 2, 750), (2_000_000, 0, 1250)];
+        trace.measured = values.map(|(us, meter, value)| Measured { at: at(us), meter, value }).into();
+        let [shares] = &shares(&trace)[..] else { panic!("one domain") };
+        assert_eq!(shares.frequencies, ["800 MHz", "2400 MHz"]);
+        let expected = [(at(0), at(1_000_000), vec![750, 250]), (at(1_000_000), at(2_000_000), vec![0, 1000])];
+        assert_eq!(shares.intervals, expected);
+        let mut out = String::new();
+        shares.draw((0.0, 0.0, 20.0), (at(500_000), at(2_000_000)), &|t| t.ns() as f64 / 1e8, &mut out);
+        for part in [
+            // Three quarters of 28 pixels at the foot, and the rest above.
+            r##"<rect x="5" y="7" width="5" height="21" fill="#0072b2" fill-opacity="0.5"><title>800 MHz: 75 %</title>"##,
+            r##"<rect x="5" y="0" width="5" height="7" fill="#0072b2" fill-opacity="1"><title>2400 MHz: 25 %</title>"##,
+            r##"<rect x="10" y="0" width="10" height="28" fill="#0072b2" fill-opacity="1"><title>2400 MHz: 100 %</title>"##,
+            "800 – 2400 MHz",
+        ] {
+            assert!(out.contains(part), "{part} is not in {out}");
+        }
     }
 
     #[test]

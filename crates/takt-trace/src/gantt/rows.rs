@@ -3,7 +3,7 @@
 use crate::names;
 use crate::timeline::Timeline;
 use crate::{Header, TaskLabel, Trace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use takt_core::cpus::CpuSet;
 use takt_core::model::Hosts;
 use takt_core::time::{Span, Time};
@@ -33,12 +33,14 @@ pub(crate) fn heading_of(h: &Header) -> String {
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// Tasks by partition: each group's name and its tasks, in the order of first appearance. Without partitions one group.
+/// Tasks by partition: each group's name and its tasks, in the order of first appearance. Without partitions one group. O(tasks).
 pub(super) fn groups(trace: &Trace) -> Vec<(Option<&str>, Vec<usize>)> {
     let mut groups: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
+    let mut known: HashMap<Option<&str>, usize> = HashMap::new();
     for (i, task) in trace.header.tasks.iter().enumerate() {
         let partition = task.partition.as_deref();
-        match groups.iter_mut().find(|(name, _)| *name == partition) {
+        let group = *known.entry(partition).or_insert(groups.len());
+        match groups.get_mut(group) {
             Some((_, tasks)) => tasks.push(i),
             None => groups.push((partition, vec![i])),
         }

@@ -1,6 +1,6 @@
 //! The chart as a picture.
 
-use super::curves::{self, curves};
+use super::curves::{LANE, lanes};
 use super::rows::{cpu_rows, groups, heading, nice, range, titles};
 use super::xml::{escape, page, px};
 use crate::timeline::{Interval, Job, Timeline};
@@ -111,8 +111,8 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let grouped = groups.iter().any(|(name, _)| name.is_some());
 
     let names = labels.iter().map(|l| l.chars().count().min(LABEL_MOST));
-    let curves = curves(trace, &line);
-    let letters = curves.iter().map(|curve| curve.letters().min(LABEL_MOST));
+    let lanes = lanes(trace, &line);
+    let letters = lanes.iter().map(|lane| lane.letters().min(LABEL_MOST));
     let longest =
         names.chain(letters).chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
     let left = MARGIN + 22.0 + longest as f64 * CHARACTER + 10.0;
@@ -137,8 +137,8 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
             y += TASK_LANE;
         }
     }
-    let first_curve = y + 4.0;
-    let bottom = y + 6.0 + curves.len() as f64 * curves::LANE;
+    let first_lane = y + 4.0;
+    let bottom = y + 6.0 + lanes.len() as f64 * LANE;
 
     grid(&mut p, top, bottom);
     windows(&mut p, &line, top, bottom);
@@ -161,10 +161,10 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
         }
         task_lane(&mut p, trace, &line, &labels, task, y);
     }
-    for (i, curve) in curves.iter().enumerate() {
-        let y = first_curve + i as f64 * curves::LANE;
+    for (i, lane) in lanes.iter().enumerate() {
+        let y = first_lane + i as f64 * LANE;
         let mut drawn = String::new();
-        curve.draw((MARGIN, y, p.right), (p.from, p.to), &|t| p.x(t), &mut drawn);
+        lane.draw((MARGIN, y, p.right), (p.from, p.to), &|t| p.x(t), &mut drawn);
         p.body += &drawn;
     }
     switches(&mut p, &line, top, bottom);

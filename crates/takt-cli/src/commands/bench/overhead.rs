@@ -1,7 +1,7 @@
 //! `takt bench overhead`: what a process loses at each window border.
 
 use super::bare::{self, Step};
-use super::figures::{cell, median, ratio};
+use super::figures::{cell, median, ratio, text};
 use super::imitated;
 use super::lab::{Child, Claim, Lab, RunOptions};
 use super::options::Common;
@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// Length of the windows; may be repeated; by default 1, 2, 5, 10 and 100ms
     #[arg(long = "window", value_name = "LENGTH", value_parser = duration)]
     windows: Vec<Span>,
+    /// CPU time of the work in each measurement, from 10ms to 60s; a shorter one takes less time and has more noise
+    #[arg(long, value_name = "LENGTH", default_value = "2s", value_parser = work)]
+    work: Span,
     /// Also run with a power policy that writes a frequency at each window, over an imitated driver that takes 100us for each write
     #[arg(long)]
     power: bool,
@@ -35,9 +38,15 @@ pub(super) struct Args {
 
 const LENGTHS: [Span; 5] =
     [Span::from_ms(1), Span::from_ms(2), Span::from_ms(5), Span::from_ms(10), Span::from_ms(100)];
-/// CPU time of the work.
-const WORK: Span = Span::from_ms(2000);
+/// CPU time of the work with `--quick`.
 const WORK_QUICK: Span = Span::from_ms(100);
+
+/// Reads the CPU time of the work.
+fn work(text: &str) -> Result<Span, String> {
+    let span = duration(text)?;
+    let allowed = (Span::from_ms(10)..=Span::from_secs(60)).contains(&span);
+    allowed.then_some(span).ok_or_else(|| "the work takes from 10ms to 60s of CPU time".to_owned())
+}
 
 const POWER: &str = ". `power` is Takt with the power policy alternating, which writes a frequency at each window over an imitated driver that \
                      takes 100us for each write";
@@ -177,16 +186,33 @@ impl Case {
         let windows = median(self.alone.iter().copied()) / self.form.granted(self.length).ns();
         Some(spread / windows.max(1))
     }
+    /// The cells that name the case.
+    fn name(&self, lab: &Lab) -> [Cell; 3] {
+        let controller =
+            if self.controller == lab.cpu { "same".into() } else { format!("CPU {}", self.controller).into() };
+        [Cell::Exact(self.length), self.form.name().into(), controller]
+    }
+    /// The least and the largest loss of the rounds, in both measures, of each scheduler.
+    fn ranges(&self, lab: &Lab) -> Vec<Cell> {
+        let range = |rounds: &[Loss], loss: fn(&Loss) -> i64| {
+            let values = || rounds.iter().map(loss);
+            let (least, largest) = (values().min(), values().max());
+            least
+                .zip(largest)
+                .map_or("-".into(), |(least, largest)| format!("{} – {}", text(least), text(largest)).into())
+        };
+        let all = [&self.bare, &self.takt, &self.power];
+        let elapsed = all.iter().map(|rounds| range(rounds, |loss| loss.elapsed));
+        let cpu_time = all.iter().map(|rounds| range(rounds, |loss| loss.cpu_time));
+        self.name(lab).into_iter().chain(elapsed).chain(cpu_time).collect()
+    }
     fn row(&self, lab: &Lab) -> Vec<Cell> {
         let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
         let with_power = |loss: fn(&Loss) -> i64| match self.power.is_empty() {
             true => "-".into(),
             false => cell(loss(&Case::loss(&self.power))),
         };
-        vec![
-            Cell::Exact(self.length),
-            self.form.name().into(),
-            if self.controller == lab.cpu { "same".into() } else { format!("CPU {}", self.controller).into() },
+        let cells = [
             cell(median(self.alone.iter().copied())),
             cell(bare.elapsed),
             cell(takt.elapsed),
@@ -197,7 +223,8 @@ impl Case {
             ratio(takt.cpu_time, bare.cpu_time).into(),
             with_power(|loss| loss.elapsed),
             with_power(|loss| loss.cpu_time),
-        ]
+        ];
+        self.name(lab).into_iter().chain(cells).collect()
     }
     fn json(&self) -> Value {
         let rounds = |losses: &[Loss]| {
@@ -250,7 +277,7 @@ impl Case {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("overhead", &args.common)?;
-    let amount = if lab.session.quick { WORK_QUICK } else { WORK };
+    let amount = if lab.session.quick { WORK_QUICK } else { args.work };
     lab.session.round(1, "calibrating");
     let iterations = calibrate(&lab, amount)?;
     let controllers: Vec<usize> = std::iter::once(lab.cpu).chain(lab.others.iter().next()).collect();
@@ -314,9 +341,26 @@ pub(super) fn run(args: &Args) -> Outcome {
          process run on and stops nothing; in those of `nine tenths` all stop and start it once per window{}",
         if args.power { POWER } else { "" }
     );
-    let results = json!({"iterations": iterations, "cases": cases.iter().map(Case::json).collect::<Vec<_>>()});
+    let confidence = confidence(lab.session.rounds);
+    let results = json!({"iterations": iterations, "work_ns": amount.ns(), "confidence_of_ranges_e4": confidence, "cases": cases.iter().map(Case::json).collect::<Vec<_>>()});
     let title = "lost per window: work's time beyond that alone; (CPU): time granted beyond CPU time used";
-    lab.show(&settings, &[(title.into(), rows)], &claims, &results)
+    let mut tables = vec![(title.into(), rows)];
+    if let Some(confidence) = confidence {
+        let heading =
+            ["window", "given", "controller", "bare", "takt", "power", "bare (CPU)", "takt (CPU)", "power (CPU)"];
+        let rows =
+            std::iter::once(heading.map(Cell::from).to_vec()).chain(cases.iter().map(|c| c.ranges(&lab))).collect();
+        let (whole, tenths) = (confidence / 100, confidence / 10 % 10);
+        tables.push((format!("range of the rounds, which has the median with {whole}.{tenths} % confidence"), rows));
+    }
+    lab.show(&settings, &tables, &claims, &results)
+}
+
+/// The confidence, in 1/10000, with which the range of so many independent rounds has the median of their distribution; `None` for one round. All rounds are
+/// on one side of the median with probability 2·2⁻ⁿ (David and Nagaraja, Order Statistics, section 7.1).
+fn confidence(rounds: u32) -> Option<u64> {
+    let outside = 10_000u64.checked_shr(rounds.checked_sub(1)?).unwrap_or(0);
+    (rounds > 1).then_some(10_000 - outside)
 }
 
 /// Work by itself on the lab's CPU.
@@ -399,6 +443,11 @@ mod tests {
         assert_eq!((windows.granted_to(&work), windows.borders(&work)), (18_000_000, 2));
         let loss = Loss::of(&work, &windows, ms(16));
         assert_eq!((loss.elapsed, loss.cpu_time), (1_000_000, 500_000));
+    }
+
+    #[test]
+    fn the_range_of_more_rounds_is_surer() {
+        assert_eq!([1, 2, 3, 5, 100].map(confidence), [None, Some(5000), Some(7500), Some(9375), Some(10_000)]);
     }
 
     #[test]

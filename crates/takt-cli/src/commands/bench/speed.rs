@@ -255,6 +255,7 @@ fn control(root: &Root, domains: Vec<Domain>) -> Result<Power, Failure> {
     let settings = Settings {
         root: root.clone(),
         domains,
+        preferences: Vec::new(),
         latencies: Vec::new(),
         zones: Vec::new(),
         required: 0,

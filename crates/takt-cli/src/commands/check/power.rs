@@ -1,5 +1,6 @@
 //! The power policy in the report of `takt check`: its requests, the frequency domains, and their lacks.
 
+use crate::preferences;
 use serde_json::{Value, json};
 use std::path::Path;
 use takt_core::cpus::CpuSet;
@@ -13,21 +14,38 @@ const LISTED: usize = 8;
 
 /// The power policy on the machine of the file, or else on this one.
 pub(super) struct Plan {
-    policy: String,
-    summary: &'static str,
+    /// Its name and summary.
+    policy: Option<(String, &'static str)>,
     /// Whether it sets frequencies, limits idle states, and may keep best-effort partitions from starting.
     requests: Vec<&'static str>,
+    /// Energy performance preferences.
+    preferences: Vec<(CpuSet, &'static str)>,
     /// Whether the domains are those of the key `platform`.
     described: bool,
     platform: Platform,
     /// Why it cannot be used there.
     lacks: Vec<String>,
+    /// Why the preferences cannot be set on this machine.
+    lacks_preferences: Option<String>,
 }
 
 impl Plan {
-    /// `None` without a power policy. The fault of a policy that does not suit the key `platform` has been reported before.
+    /// `None` without a power policy and without a preference. The fault of a policy that does not suit the key `platform` has been reported before.
     pub(super) fn of(workload: &Workload, root: Option<&Path>) -> Option<Plan> {
-        let spec = workload.power.as_ref().filter(|spec| !spec.is_none())?;
+        let root = root.map_or_else(Root::machine, Root::imitation);
+        let lacks_preferences = preferences::lack(&root, workload);
+        let preferences = workload.settings.epp.clone();
+        let Some(spec) = workload.power.as_ref().filter(|spec| !spec.is_none()) else {
+            return (!preferences.is_empty()).then(|| Plan {
+                policy: None,
+                requests: Vec::new(),
+                preferences,
+                described: false,
+                platform: here(&root, workload, &mut Vec::new()),
+                lacks: Vec::new(),
+                lacks_preferences,
+            });
+        };
         let uses = spec.profile.uses;
         let mut requests = Vec::new();
         if uses.frequencies {
@@ -44,7 +62,7 @@ impl Plan {
         let mut lacks = Vec::new();
         let platform = match &described {
             Some(platform) => platform.clone(),
-            None => here(&root.map_or_else(Root::machine, Root::imitation), workload, &mut lacks),
+            None => here(&root, workload, &mut lacks),
         };
         let known = platform.domains.iter().fold(CpuSet::EMPTY, |all, domain| all.union(&domain.cpus));
         let lacking = workload.system.cpus.difference(&known);
@@ -60,15 +78,20 @@ impl Plan {
             lacks.push(fault.message.clone());
             lacks.extend(fault.hint.clone());
         }
-        let policy = takt_workload::power_text(spec);
+        let policy = Some((takt_workload::power_text(spec), spec.profile.summary));
         let described = described.is_some();
-        Some(Plan { policy, summary: spec.profile.summary, requests, described, platform, lacks })
+        Some(Plan { policy, requests, preferences, described, platform, lacks, lacks_preferences })
     }
 
     /// In lines for people.
     pub(super) fn lines(&self) -> Vec<String> {
-        let mut lines =
-            vec![format!("power policy {}: {}; requests {}", self.policy, self.summary, self.requests.join(" and "))];
+        let mut lines = Vec::new();
+        if let Some((policy, summary)) = &self.policy {
+            lines.push(format!("power policy {policy}: {summary}; requests {}", self.requests.join(" and ")));
+        }
+        for (cpus, name) in &self.preferences {
+            lines.push(format!("energy performance preference of CPU {cpus}: {name}"));
+        }
         let of = if self.described { "platform" } else { "this machine" };
         for domain in &self.platform.domains {
             lines.push(format!(
@@ -82,6 +105,9 @@ impl Plan {
             let hint = rest.first().map_or(String::new(), |hint| format!("; {hint}"));
             lines.push(format!("warning: `takt run` refuses this power policy here: {first}{hint}"));
         }
+        if let Some(lack) = &self.lacks_preferences {
+            lines.push(format!("warning: `takt run` refuses `epp` here: {lack}"));
+        }
         lines
     }
 
@@ -91,7 +117,10 @@ impl Plan {
             json!({"name": domain.name, "cpus": domain.cpus.to_string(),
                    "khz": domain.points.iter().map(|point| point.khz).collect::<Vec<_>>()})
         };
-        json!({"policy": self.policy, "requests": self.requests, "of": if self.described { "platform" } else { "machine" },
+        let preference = |(cpus, name): &(CpuSet, &str)| json!({"cpus": cpus.to_string(), "name": name});
+        json!({"policy": self.policy.as_ref().map(|(policy, _)| policy), "requests": self.requests,
+               "preferences": self.preferences.iter().map(preference).collect::<Vec<_>>(),
+               "lacks_preferences": self.lacks_preferences, "of": if self.described { "platform" } else { "machine" },
                "domains": self.platform.domains.iter().map(domain).collect::<Vec<_>>(), "zones": self.platform.zones,
                "lacks": self.lacks})
     }

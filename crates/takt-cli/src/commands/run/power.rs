@@ -2,6 +2,7 @@
 
 use super::super::steps::power::Recorded;
 use crate::failure::Failure;
+use crate::preferences;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::time::Duration;
@@ -33,12 +34,17 @@ pub(super) fn set_up(
     plan: &mut Plan,
     mut warn: impl FnMut(String),
 ) -> Result<Option<Platform>, Failure> {
-    let Some(spec) = workload.power.as_mut().filter(|spec| !spec.is_none()) else { return Ok(None) };
+    let uses = workload.power.as_ref().filter(|spec| !spec.is_none()).map(|spec| spec.profile.uses);
+    if uses.is_none() && workload.settings.epp.is_empty() {
+        return Ok(None);
+    }
     let root = root.map_or_else(Root::machine, Root::imitation);
-    let uses = spec.profile.uses;
-    let mut zones = zones(&root, spec.values.iter_mut().flatten())?;
+    let arguments = workload.power.iter_mut().flat_map(|spec| &mut spec.values);
+    let mut zones = zones(&root, arguments.flatten())?;
     let required = zones.len();
-    observe_others(&root, &mut zones);
+    if uses.is_some() {
+        observe_others(&root, &mut zones);
+    }
     let present = rt::affinity(0)?;
     let remaps = workload.settings.missing_cpus == MissingCpus::Remap;
     let real = |cpu: usize| match remaps {
@@ -52,8 +58,9 @@ pub(super) fn set_up(
     let own = |domain: &&Domain| !of_file(&domain.cpus).is_empty();
     // Frequencies are measured also where the policy sets none.
     let measured: Vec<Domain> = found.iter().flatten().filter(own).cloned().collect();
+    let preferences = preferences::of(workload, &found, of_file)?;
     let mut domains = Vec::new();
-    if uses.frequencies {
+    if uses.is_some_and(|uses| uses.frequencies) {
         found.map_err(|u| Failure::machine(Code::PowerUnavailable, u.reason, &u.fix))?;
         domains.clone_from(&measured);
         let known = domains.iter().fold(CpuSet::EMPTY, |all, domain| all.union(&of_file(&domain.cpus)));
@@ -84,13 +91,18 @@ pub(super) fn set_up(
         zones: zones.iter().map(|zone| zone.name.clone()).collect(),
         simulated: false,
     };
-    if let Some(host) = host(workload, &platform)? {
+    let host = host(workload, &platform)?;
+    let hosted = host.is_some();
+    if let Some(host) = host {
         engine.set_power(host);
+    }
+    if hosted || !preferences.is_empty() {
         let period = workload.platform.as_ref().map(|described| described.model().sample.ns().unsigned_abs());
         let cpus = workload.system.cpus.iter().filter_map(|cpu| real(cpu).iter().next());
         plan.power = Some(Settings {
             domains,
-            latencies: if uses.latencies { cpus.collect() } else { Vec::new() },
+            preferences,
+            latencies: if uses.is_some_and(|uses| uses.latencies) { cpus.collect() } else { Vec::new() },
             meters: power::meters(&root, &measured, &zones),
             measured,
             zones,
@@ -100,7 +112,7 @@ pub(super) fn set_up(
             root,
         });
     }
-    Ok(Some(platform))
+    Ok(hosted.then_some(platform))
 }
 
 /// The meters of the machine, as traces name them.
@@ -185,17 +197,23 @@ fn point(khz: u32, cpus: &CpuSet, described: &[FrequencyDomain], fastest: u32) -
 
 /// The account of the run's power, in lines for people.
 pub(super) fn lines(workload: &Workload, report: &Report) -> Vec<String> {
-    let (Some(account), Some(spec)) = (&report.power, &workload.power) else { return Vec::new() };
+    let Some(account) = &report.power else { return Vec::new() };
     let written = &account.written;
-    let mut lines = vec![format!(
-        "power policy {}: {} requests, {} written, {} dropped, {} refused, {} clamped",
-        takt_workload::power_text(spec),
-        written.requested,
-        written.written,
-        written.dropped,
-        written.failed,
-        written.clamped
-    )];
+    let mut lines = Vec::new();
+    if let Some(spec) = workload.power.as_ref().filter(|spec| !spec.is_none()) {
+        lines.push(format!(
+            "power policy {}: {} requests, {} written, {} dropped, {} refused, {} clamped",
+            takt_workload::power_text(spec),
+            written.requested,
+            written.written,
+            written.dropped,
+            written.failed,
+            written.clamped
+        ));
+    }
+    for (domain, name) in &account.preferences {
+        lines.push(format!("energy performance preference of {domain}: {name}"));
+    }
     for (residency, domain) in account.residencies.iter().zip(&account.domains) {
         let Some(residency) = residency else { continue };
         let total = residency.iter().map(|(_, ms)| ms).sum::<u64>().max(1);
@@ -243,6 +261,8 @@ pub(super) fn object(report: &Report) -> Json {
     json!({
         "requested": written.requested, "written": written.written, "dropped": written.dropped,
         "refused": written.failed, "clamped": written.clamped, "longest_write_ns": written.longest.as_nanos() as u64,
+        "preferences": account.preferences.iter().map(|(domain, name)| json!({"domain": domain, "name": name}))
+            .collect::<Vec<_>>(),
         "domains": account.domains.iter().zip(&account.residencies).map(domain).collect::<Vec<_>>(),
         "energy": account.energy.iter().map(|e| json!({"name": e.name, "uj": e.uj})).collect::<Vec<_>>(),
         "zones": account.zones.iter().zip(&account.bad).map(|(zone, bad)| json!({"name": zone, "bad": bad}))
