@@ -304,7 +304,7 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 
 /// What a real machine does to a workload of the family, when all is well.
 fn real(family: &Family) -> Bears {
-    // What a run may wait in all can fall on one job.
+    // All that a run may wait can fall on one job.
     let one = if family.cpus > 1 { family.slack * 2 } else { Span::ZERO };
     Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120), one }
 }
