@@ -29,7 +29,7 @@ pub const EVENTS: [&str; 20] = [
     "irq_vectors/x86_platform_ipi_exit",
 ];
 
-/// The returns of the system calls in which a task waits for its timer. They are recorded only to compare wake-ups ([`crate::agreement`]).
+/// The returns of the system calls in which a task waits for its timer. They are recorded only to compare wake-ups (`agreement.rs`).
 pub const RETURNS: [&str; 3] =
     ["syscalls/sys_exit_clock_nanosleep", "syscalls/sys_exit_poll", "syscalls/sys_exit_ppoll"];
 
