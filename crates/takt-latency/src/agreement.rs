@@ -61,7 +61,7 @@ impl Agreement {
 }
 
 /// The wake-ups of one round, which are in the order of their instants, in both accounts. Further the number of wake-ups for which the task was still
-/// late, and the number of those that the trace lacks. The measured lateness takes no part in finding the return. O(events + n log n).
+/// late, and the number of samples that the trace lacks. The measured lateness takes no part in finding the return. O(events + n log n).
 #[must_use]
 pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usize) {
     let Some(pid) = samples.first().map(|sample| number(trace, *sample)) else { return (Vec::new(), 0, 0) };

@@ -166,6 +166,13 @@ fn decimal(value: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// The name of a lane, and the range of its values below.
+fn caption(label: &str, range: &str, (x, y): (f64, f64), out: &mut String) {
+    let x = px(x);
+    let _ = writeln!(out, r#"<text x="{x}" y="{}">{label}</text>"#, px(y + 12.0));
+    let _ = writeln!(out, r#"<text x="{x}" y="{}" class="small">{range}</text>"#, px(y + 26.0));
+}
+
 impl Curve {
     fn draw(
         &self,
@@ -205,9 +212,8 @@ impl Curve {
         let label = escape(&self.label);
         let (unit, color) = (self.unit, self.color);
         let title = format!("{label}: {} to {} {unit}", decimal(low), decimal(high));
-        let _ = writeln!(out, r#"<text x="{}" y="{}">{label}</text>"#, px(margin), px(y + 12.0));
         let range = if low == high { decimal(low) } else { format!("{} – {}", decimal(low), decimal(high)) };
-        let _ = writeln!(out, r#"<text x="{}" y="{}" class="small">{range} {unit}</text>"#, px(margin), px(y + 26.0));
+        caption(&label, &format!("{range} {unit}"), (margin, y), out);
         let _ = writeln!(
             out,
             r#"<path d="{path}" fill="none" stroke="{color}" stroke-width="1.5"><title>{title}</title></path>"#
@@ -255,8 +261,7 @@ impl Shares {
         let (low, high) = (name(used.iter().min()), name(used.iter().max()));
         let range = if low == high { low.to_owned() } else { format!("{} – {high}", low.trim_end_matches(" MHz")) };
         let (label, range) = (escape(&self.label), escape(&range));
-        let _ = writeln!(out, r#"<text x="{}" y="{}">{label}</text>"#, px(margin), px(y + 12.0));
-        let _ = writeln!(out, r#"<text x="{}" y="{}" class="small">{range}</text>"#, px(margin), px(y + 26.0));
+        caption(&label, &range, (margin, y), out);
         let foot = px(y + HEIGHT + 3.0);
         let _ = writeln!(out, r##"<path d="M{} {foot}H{}" stroke="#ddd"/>"##, px(x(from)), px(right));
     }
