@@ -35,8 +35,16 @@ impl Split {
     }
     /// What the next part gets. O(1).
     pub fn next(&mut self, part: i128) -> i64 {
+        if part == 0 {
+            return 0;
+        }
         self.sum += part;
-        let upto = divide(2 * self.whole * self.sum + self.of, 2 * self.of);
+        // The last part needs no division: it is the rest.
+        let upto = if self.sum == self.of {
+            self.whole
+        } else {
+            divide(2 * self.whole * self.sum + self.of, 2 * self.of)
+        };
         let next = upto - self.given;
         self.given = upto;
         next as i64

@@ -204,13 +204,13 @@ impl Ipi {
     fn overloaded(&self, core: &Core) -> bool {
         let counts = |m: &&Member| self.p.overload == Which::All || m.ready;
         let members = core.order.iter().map(|t| &self.members[t.index()]);
-        members.filter(counts).map(|m| u128::from(m.load)).sum::<u128>() > WHOLE as u128
+        members.filter(counts).fold(0, |sum: u64, m| sum.saturating_add(m.load)) > WHOLE as u64
     }
 
     /// The set point of the next round. O(n).
     fn round(&self, core: &Core, cx: &Context<'_>) -> Span {
         let counts = |t: &&TaskId| self.p.count == Which::All || self.members[t.index()].ready;
-        let shortest = core.order.iter().filter(counts).filter_map(|t| cx.task(*t).arrival.period()).min();
+        let shortest = || core.order.iter().filter(counts).filter_map(|t| cx.task(*t).arrival.period()).min();
         let tasks = if self.p.count == Which::All { core.order.len() } else { core.ready };
         setpoints::round(&self.p, tasks, shortest)
     }
