@@ -236,7 +236,8 @@ pub(crate) fn divide(a: i128, b: i128) -> i128 {
             return i128::from(a >> b.trailing_zeros());
         }
         if let Ok(b) = u32::try_from(b) {
-            return i128::from(divide_by_word(a, b));
+            let sign = a >> 63;
+            return i128::from(divide_by_word((a ^ sign) as u64, b) as i64 ^ sign);
         }
     }
     if b & (b - 1) == 0 {
@@ -261,12 +262,10 @@ pub(crate) fn divide(a: i128, b: i128) -> i128 {
 }
 
 /// A division of two words by one, rounded down.
-fn divide_by_word(a: i64, b: u32) -> i64 {
-    let sign = a >> 63;
-    let magnitude = (a ^ sign) as u64;
-    let (upper, rest) = divide_words(0, (magnitude >> 32) as u32, b);
-    let (lower, _) = divide_words(rest, magnitude as u32, b);
-    (u64::from(upper) << 32 | u64::from(lower)) as i64 ^ sign
+pub(crate) fn divide_by_word(a: u64, b: u32) -> u64 {
+    let (upper, rest) = divide_words(0, (a >> 32) as u32, b);
+    let (lower, _) = divide_words(rest, a as u32, b);
+    u64::from(upper) << 32 | u64::from(lower)
 }
 
 /// A division whose digits are words.

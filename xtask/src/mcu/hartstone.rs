@@ -197,7 +197,8 @@ impl Bench {
     /// Misses by task of an extended test in the simulator.
     fn simulated_misses(&self, test: usize, policy: &str, [scheduler, switch]: &[String; 2]) -> Result<[u64; TASKS]> {
         let test = test.to_string();
-        let form = ["bench", "hartstone", "--extended", "--test", &test, "--theta", "set", "--json", "--policy", policy];
+        let form =
+            ["bench", "hartstone", "--extended", "--test", &test, "--theta", "set", "--json", "--policy", policy];
         let costs =
             ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
         let text = self.takt(&[&form[..], &costs[..]].concat())?;
