@@ -92,13 +92,16 @@ fn periodic(task: &Task) -> ! {
         let end = now();
         // A period is fixed when the job before it ends.
         terms.follow(end);
+        if end <= deadline {
+            deadline += terms.period;
+        }
+        // The last period that has begun is the next job's, and those before it pass without a job.
         while deadline < end {
             missed(number, end);
             misses += 1;
             figure(2 + number as usize, misses);
             deadline += terms.period;
         }
-        deadline += terms.period;
         let _ = task.wait_period();
     }
 }
