@@ -797,6 +797,8 @@ impl<A: Actuator> Scheduler<A> {
     /// run nothing new begins, and what was collected is left for the close.
     fn catch_up(&mut self, now: Time, last: bool) {
         let mut before = Time::from_ns(i64::MIN / 2);
+        // A change follows all that was planned before it.
+        let change = self.change.take();
         let is_due = |due: &Time| if last { *due < now } else { *due <= now };
         loop {
             let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(self.next_change());
@@ -826,10 +828,13 @@ impl<A: Actuator> Scheduler<A> {
             }
             self.step(at.max(self.setup.engine.now()));
         }
+        self.change = change;
         // Before the start nothing is decided; what comes then waits for the first instant.
         let idle = self.inputs.is_empty() && self.asking.is_empty() && self.change.is_none();
         if !last && now >= Time::ZERO && !idle {
-            self.step(now.max(self.setup.engine.now()));
+            // Nothing planned has the instant of a change: a simulation with the same change would hand it in first.
+            let apart = Span::from_ns(self.change.is_some().into());
+            self.step(now.max(self.setup.engine.now() + apart));
         }
     }
 

@@ -460,13 +460,11 @@ fn independent_releases(both: [&[Record]; 2], changes: &[Change], of: TaskId, na
         let left = both.map(|records| {
             count(records, &|kind| matches!(kind, RecordKind::Exit { task, .. } if *task == of), change.at)
         });
-        let at_once = both.map(|records| {
-            let ends = |record: &&Record| matches!(record.kind, RecordKind::Finish { task, .. } if task == of);
-            records.iter().filter(ends).any(|record| record.at == change.at)
-        });
-        if (comes && left[0] != left[1]) || at_once != [false; 2] {
-            let is_release = |kind: &RecordKind| matches!(kind, RecordKind::Release { task, .. } if *task == of);
-            return count(both[0], &is_release, change.at);
+        if comes && left[0] != left[1] {
+            let is_earlier = |record: &&Record| {
+                record.at < change.at && matches!(record.kind, RecordKind::Release { task, .. } if task == of)
+            };
+            return both[0].iter().filter(is_earlier).count();
         }
         if effects[0] != effects[1] {
             return effects.into_iter().flatten().min().unwrap_or(0);
@@ -610,7 +608,10 @@ fn random_commands_replay() {
             }
             ctl(&room, &["stop"]).expect(0);
             running.wait().expect(0);
-            assert_eq!(room.text("w.steps").matches("{\"change\":").count(), made, "{}", again());
+            let steps = room.text("w.steps");
+            let changes = steps.lines().filter(|line| line.contains("{\"change\":")).collect::<Vec<_>>();
+            let again = || format!("{}; changes of this run:\n{}", again(), changes.join("\n"));
+            assert_eq!(changes.len(), made, "{}", again());
             room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
             let [ran, replayed] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
             let records = |records: Vec<takt_trace::Stamped>| {

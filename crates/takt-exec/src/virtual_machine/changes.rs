@@ -6,7 +6,7 @@ use super::drive::{self, Commands, Ran};
 use super::tests::{Records, engine, load, plan};
 use super::{Faults, Machine};
 use crate::control::{Answer, Command, Control, Done, NewTerms, Refusal, Target};
-use crate::plan::{NewTask, Process, Reaction, reserve};
+use crate::plan::{NewTask, Plan, Process, Reaction, reserve};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
@@ -293,11 +293,16 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
         })
         .collect();
     list.sort_by_key(|(at, _)| *at);
-    controlled(text, length, list, faults.then_some(seed))
+    controlled(text, length, list, |plan| if faults { drive::faults(plan, seed) } else { Faults::none() })
 }
 
-/// Runs a workload with commands, in this order, on a machine with the faults of a seed or without.
-fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Option<u64>) -> Option<Case> {
+/// Runs a workload with commands, in this order, on a machine with these faults.
+fn controlled(
+    text: String,
+    length: Span,
+    list: Vec<(Time, Command)>,
+    faults: impl FnOnce(&Plan) -> Faults,
+) -> Option<Case> {
     let workload = load(Source { name: "changes.yaml".into(), text: text.clone() });
     let (mut system, plan, programs) = plan(&workload, length);
     let mut plan = (*plan).clone();
@@ -311,8 +316,7 @@ fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Op
     let (control, handle) = Control::new(mirror, workload.domains.clone(), false).expect("a descriptor");
     let answers = Arc::new(Mutex::new((0, Vec::new())));
     let orders = Commands { control, handle, list: list.into(), answers: answers.clone() };
-    let faults = faults.map_or_else(Faults::none, |seed| drive::faults(&plan, seed));
-    let mut machine = Machine::new(plan.clone(), faults);
+    let mut machine = Machine::new(plan.clone(), faults(&plan));
     let ran = drive::run_controlled(first, &plan, &programs, &mut machine, Some(orders)).ok()?;
     let (commands, answers) = std::mem::take(&mut *answers.lock().expect("no test has failed"));
     let own = plan.processes.iter().filter(|process| !process.is_reserved);
@@ -476,6 +480,61 @@ fn each_window_once(ran: &Ran, system: &System, again: impl Fn() -> String) {
     }
 }
 
+/// The command that reloads a file with this text.
+fn reload(text: &str) -> Command {
+    let target = load(Source { name: "target.yaml".into(), text: text.into() });
+    let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
+    let (excluded, frequencies, fallbacks) = (Vec::new(), Vec::new(), Vec::new());
+    let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
+    let system = target.system;
+    Command::Reload(Box::new(Target { system, tasks, domains, fixed, new, excluded, frequencies, fallbacks }))
+}
+
+/// A machine that stands still over the end of a frame: the timer of that end and the command are there when it continues. The table takes over at the end
+/// that follows the instant in the record, as in a simulation.
+#[test]
+fn a_late_border_and_a_change_have_the_order_of_their_instants() {
+    let text = "windows: [{length: 5ms, cpu: 0, sc_partition: A}, {length: 5ms, cpu: 0, sc_partition: B}]\n\
+                partitions: [{name: A, processes: [{name: a, cmd: a, budget: 3ms, runtime: 2ms}]}, \
+                {name: B, processes: [{name: b, cmd: b, budget: 3ms, runtime: 2ms}]}]\n";
+    let length = Span::from_ms(60);
+    // Time zero of the schedule on the clock of the machine; with another one no command would come with the timer.
+    let begin = Span::from_ms(1002);
+    let mut together = 0;
+    for (before, pause) in [(100, 101), (100, 900), (500, 501), (1, 2), (1, 4000)] {
+        for command in [before / 2, before, before + 1, pause] {
+            let from = Span::from_us(20_000 - before);
+            let at = Time::ZERO + from + Span::from_us(command);
+            let list =
+                vec![(at, reload(&text.replace("5ms, cpu: 0, sc_partition: B", "7ms, cpu: 0, sc_partition: B")))];
+            let case =
+                controlled(text.to_owned(), length, list, |_| Faults::pausing([(begin + from, Span::from_us(pause))]));
+            let Case { system, names, programs, ran, answers, .. } = case.expect("a machine that only stands still");
+            let again =
+                format!("a pause of {pause} us from {before} us before the end, the command {command} us later");
+            let Ok(Done::Table { at, .. }) = answers[0] else { panic!("{again}: {answers:?}") };
+            let borders = ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. }));
+            let taken = borders.map(|record| record.at).collect::<Vec<_>>();
+            let end = Time::ZERO + Span::from_ms(if at < Time::ZERO + Span::from_ms(20) { 20 } else { 30 });
+            assert_eq!(taken, [end], "{again}: changed at {at:?}");
+            together += usize::from(ran.paused > Span::ZERO && at > Time::ZERO + Span::from_ms(20));
+            let changes = ran.steps.iter().flat_map(|(at, inputs)| inputs.iter().map(|input| (*at, *input)));
+            let changes = changes.filter(|(_, input)| is_change(input)).collect();
+            let mut simulated = system.clone();
+            simulated.tasks.iter_mut().zip(&programs).for_each(|(task, program)| task.program = program.clone());
+            let (mut other, mut records) = (knowing(simulated, &names, &ran), Records::default());
+            takt_sim::simulate(&mut other, &Scenario { changes, ..Scenario::default() }, length, &mut records, |_| {});
+            let windows = [&ran.records, &records.0].map(|records| {
+                let is_one =
+                    |record: &&Record| matches!(record.kind, RecordKind::Window { .. } | RecordKind::Table { .. });
+                records.iter().filter(is_one).copied().collect::<Vec<_>>()
+            });
+            same(&windows[0], &windows[1], || again.clone());
+        }
+    }
+    assert!(together >= 10, "{together} commands came with the timer");
+}
+
 /// Terms that fit only together are admitted together, and terms that fit only one by one are refused.
 #[test]
 fn a_reload_is_admitted_as_a_whole() {
@@ -486,22 +545,6 @@ fn a_reload_is_admitted_as_a_whole() {
         format!("policy: {policy}\ncpus: 0\ntasks:\n{}{}", task("a", first), task("b", second))
     };
     let begin = text([(10, 5), (10, 4)], "cbs");
-    let reload = |text: &str| {
-        let target = load(Source { name: "target.yaml".into(), text: text.into() });
-        let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        let (excluded, frequencies) = (Vec::new(), Vec::new());
-        let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
-        Command::Reload(Box::new(Target {
-            system: target.system,
-            tasks,
-            domains,
-            fixed,
-            new,
-            excluded,
-            frequencies,
-            fallbacks: Vec::new(),
-        }))
-    };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
         // The second task needs the CPU time that the first one returns.
@@ -513,7 +556,8 @@ fn a_reload_is_admitted_as_a_whole() {
         (text([(9, 5), (8, 4)], "edf"), true),
         (text([(10, 5), (10, 4)], "grub"), true),
     ] {
-        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload(&target))], None).expect("no faults");
+        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload(&target))], |_| Faults::none())
+            .expect("no faults");
         match &case.answers[..] {
             [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
             [Err(Refusal::NotAdmitted(why))] => {
