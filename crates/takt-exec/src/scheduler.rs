@@ -869,7 +869,7 @@ impl<A: Actuator> Scheduler<A> {
         self.absent.clear();
     }
 
-    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
+    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it, or was asked.
     #[cold]
     fn put_change(&mut self, change: &mut Change, at: Time) -> Result<(), ()> {
         let room = self.inputs.capacity() - self.inputs.len();
@@ -883,8 +883,8 @@ impl<A: Actuator> Scheduler<A> {
         let absent =
             |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
         let enters = enters || change.newcomers.iter().any(absent);
-        let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
-        if kept || enters || change.inputs.len() > room || outdated {
+        change.is_outdated = change.depends_on_terms() && change.terms != engine.changes_of_terms();
+        if kept || enters || change.inputs.len() > room || change.is_outdated {
             return Err(());
         }
         let shortest = change.shortest();

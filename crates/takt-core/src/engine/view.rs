@@ -203,6 +203,11 @@ impl Engine {
     pub fn is_gone(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].is_gone()
     }
+    /// Whether the task leaves when its present job is over ([`Input::Leave`](crate::input::Input::Leave)).
+    #[must_use]
+    pub fn is_leaving(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].leaving.is_some()
+    }
     /// Whether every task's program has ended for good.
     #[must_use]
     pub fn all_gone(&self) -> bool {

@@ -476,6 +476,29 @@ fn each_window_once(ran: &Ran, system: &System, again: impl Fn() -> String) {
     }
 }
 
+/// The reload of a workload.
+fn reload_of(text: &str) -> Command {
+    let target = load(Source { name: "target.yaml".into(), text: text.into() });
+    let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
+    let (excluded, frequencies) = (Vec::new(), Vec::new());
+    let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
+    Command::Reload(Box::new(Target {
+        system: target.system,
+        tasks,
+        domains,
+        fixed,
+        new,
+        excluded,
+        frequencies,
+        fallbacks: Vec::new(),
+    }))
+}
+
+/// An instant a nanosecond after a whole number of milliseconds.
+fn after_ms(ms: i64) -> Time {
+    Time::from_ns(ms * 1_000_000 + 1)
+}
+
 /// Terms that fit only together are admitted together, and terms that fit only one by one are refused.
 #[test]
 fn a_reload_is_admitted_as_a_whole() {
@@ -486,22 +509,6 @@ fn a_reload_is_admitted_as_a_whole() {
         format!("policy: {policy}\ncpus: 0\ntasks:\n{}{}", task("a", first), task("b", second))
     };
     let begin = text([(10, 5), (10, 4)], "cbs");
-    let reload = |text: &str| {
-        let target = load(Source { name: "target.yaml".into(), text: text.into() });
-        let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        let (excluded, frequencies) = (Vec::new(), Vec::new());
-        let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
-        Command::Reload(Box::new(Target {
-            system: target.system,
-            tasks,
-            domains,
-            fixed,
-            new,
-            excluded,
-            frequencies,
-            fallbacks: Vec::new(),
-        }))
-    };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
         // The second task needs the CPU time that the first one returns.
@@ -513,7 +520,8 @@ fn a_reload_is_admitted_as_a_whole() {
         (text([(9, 5), (8, 4)], "edf"), true),
         (text([(10, 5), (10, 4)], "grub"), true),
     ] {
-        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload(&target))], None).expect("no faults");
+        let case =
+            controlled(begin.clone(), Span::from_ms(100), vec![(at, reload_of(&target))], None).expect("no faults");
         match &case.answers[..] {
             [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
             [Err(Refusal::NotAdmitted(why))] => {
@@ -522,6 +530,87 @@ fn a_reload_is_admitted_as_a_whole() {
                 assert!(!inputs.into_iter().any(is_change), "nothing has changed");
             }
             other => panic!("{target}: {other:?}"),
+        }
+    }
+}
+
+/// The job of `b` that is released at 30 ms ends at 36 ms.
+const TWO: &str = "policy: edf\ncpus: 0\ntasks:\n\
+                   - {name: a, cmd: x, period: 10ms, runtime: 1ms}\n\
+                   - {name: b, cmd: x, period: 30ms, runtime: 5ms}\n";
+
+/// The process of a task that was to end stays if the task returns before it was asked to.
+#[test]
+fn a_task_that_returns_keeps_its_process() {
+    for comes in [Command::Add("b".to_owned()), reload_of(TWO)] {
+        let leaves = Command::Remove { task: "b".to_owned(), end: Some(Span::from_ms(20)) };
+        let list = vec![(after_ms(31), leaves), (after_ms(37), comes.clone())];
+        let case = controlled(TWO.to_owned(), Span::from_ms(150), list, None).expect("no faults");
+        assert!(matches!(case.answers[..], [Ok(Done::Changed(_)), Ok(Done::Changed(_))]), "{:?}", case.answers);
+        let b = TaskId(1);
+        let later = || case.ran.records.iter().filter(|record| record.at > after_ms(37));
+        let ends = later().any(|record| matches!(record.kind, RecordKind::Exit { task, .. } if task == b));
+        let jobs = later().filter(|record| matches!(record.kind, RecordKind::Finish { task, .. } if task == b)).count();
+        assert!(!ends && jobs == 4, "{comes:?}: {jobs} jobs");
+    }
+}
+
+/// While a task leaves, it cannot be wanted: it would leave all the same.
+#[test]
+fn a_task_that_leaves_cannot_be_wanted_before_it_has_left() {
+    for comes in [Command::Add("b".to_owned()), reload_of(TWO)] {
+        let leaves = Command::Remove { task: "b".to_owned(), end: None };
+        let list = vec![(after_ms(31), leaves), (after_ms(32), comes.clone()), (after_ms(37), comes)];
+        let case = controlled(TWO.to_owned(), Span::from_ms(100), list, None).expect("no faults");
+        let answers = &case.answers[..];
+        assert!(matches!(answers, [Ok(Done::Changed(_)), Err(Refusal::Busy(_)), Ok(Done::Changed(_))]), "{answers:?}");
+    }
+}
+
+/// The present window table cannot be wanted while another one waits for the end of the frame: the other one would take over all the same.
+#[test]
+fn the_present_table_cannot_be_wanted_while_another_one_waits() {
+    let text = |first: i64| {
+        format!(
+            "windows: [{{length: {first}ms, cpu: 0, sc_partition: A}}, {{length: 4ms, cpu: 0, sc_partition: B}}]\n\
+             partitions: [{{name: A, processes: [{{name: a, cmd: a, budget: 3ms, runtime: 2ms}}]}}, \
+             {{name: B, processes: [{{name: b, cmd: b, budget: 3ms, runtime: 2ms}}]}}]\n"
+        )
+    };
+    // A frame lasts from 27 ms to 36 ms.
+    let list = vec![
+        (after_ms(28), reload_of(&text(6))),
+        (after_ms(29), reload_of(&text(5))),
+        (after_ms(40), reload_of(&text(5))),
+    ];
+    let case = controlled(text(5), Span::from_ms(100), list, None).expect("no faults");
+    let answers = &case.answers[..];
+    assert!(matches!(answers, [Err(Refusal::Busy(_)), Ok(Done::Table { .. }), Ok(Done::Table { .. })]), "{answers:?}");
+    let taken = case.ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. })).count();
+    assert_eq!(taken, 2);
+}
+
+/// A job is granted a longer runtime in the instant in which a command asks for the rest of the CPU time. The policy is asked again.
+#[test]
+fn terms_are_admitted_beside_those_that_a_program_has_been_granted_meanwhile() {
+    let text = "policy: cbs\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms, steps: [run 1ms, set-runtime 5ms]}\n\
+                - {name: b, cmd: x, period: 10ms, runtime: 4ms}\n";
+    let set = |runtime: i64| {
+        let terms = NewTerms { runtime: Some(Span::from_ms(runtime)), ..NewTerms::default() };
+        Command::Set { task: "b".to_owned(), terms }
+    };
+    // At this instant the supervisor is first, and knows nothing of the call.
+    let at = Time::ZERO + Span::from_ms(1);
+    for (runtime, admitted) in [(8, false), (5, true)] {
+        let case = controlled(text.to_owned(), Span::from_ms(50), vec![(at, set(runtime))], None).expect("no faults");
+        let called = |record: &&Record| matches!(record.kind, RecordKind::Call { granted: true, .. });
+        let first = case.ran.records.iter().find(called).map(|record| record.at);
+        assert_eq!(first, Some(at), "the call comes at that instant");
+        match &case.answers[..] {
+            [Ok(Done::Changed(_))] => assert!(admitted, "{runtime} ms"),
+            [Err(Refusal::NotAdmitted(_))] => assert!(!admitted, "{runtime} ms"),
+            other => panic!("{other:?}"),
         }
     }
 }
