@@ -595,9 +595,7 @@ impl State {
     #[inline]
     pub(crate) fn own_budget_left(&self, task: TaskId) -> Option<Span> {
         // The usual task has none.
-        if self.system.tasks[task.index()].budget.is_none() {
-            return None;
-        }
+        self.system.tasks[task.index()].budget?;
         self.rest_of_own_budget(task)
     }
 
