@@ -74,7 +74,9 @@ impl Engine {
         let lent: Vec<Place> = (0..cpus.len()).map(|i| Place(i as u16)).collect();
         let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
         let n = system.tasks.len();
-        let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
+        // Deadlines are on the agenda where jobs are aborted at them.
+        let unused = if system.late == Late::Abort { 0 } else { n };
+        let mut agenda = Agenda::without(3 * n + usize::from(policy.timers()), n, unused);
         let is_there = |i: usize| !system.is_removed(TaskId(i as u32));
         for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
