@@ -3,9 +3,12 @@
 //! The linker's script of `cortex-m-rt` names its ends. From `__sheap` upwards memory is given away; below `_stack_start` is the stack
 //! of `main`, and later of all handlers.
 
+use crate::fault::{Cause, Fault};
+use crate::port;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use critical_section::Mutex;
+use takt_core::time::Time;
 
 /// Bytes that the arena leaves to `main` and the handlers.
 const HANDLERS: usize = 4096;
@@ -55,31 +58,35 @@ unsafe impl GlobalAlloc for Global {
     }
 }
 
-/// Gives bytes away, or a null pointer: there are none left, or the kernel has started.
+/// Gives bytes away, or a null pointer when the kernel has started. If the RAM is too small, the kernel does not start.
 fn take(size: usize, align: usize) -> *mut u8 {
-    critical_section::with(|cs| {
+    let taken = critical_section::with(|cs| {
         let used = ARENA.used.borrow(cs);
         if ARENA.frozen.borrow(cs).get() {
             let late = ARENA.late.borrow(cs);
             late.set(late.get() + 1);
-            return core::ptr::null_mut();
+            return Some(core::ptr::null_mut());
         }
         let at = (bottom() + used.get()).next_multiple_of(align);
         if at + size + HANDLERS > top() {
-            return core::ptr::null_mut();
+            return None;
         }
         used.set(at + size - bottom());
-        at as *mut u8
-    })
+        Some(at as *mut u8)
+    });
+    taken.unwrap_or_else(|| exhausted(size))
 }
 
-/// Memory for a stack.
+/// The RAM has no room for so many bytes more.
+#[cold]
+fn exhausted(size: usize) -> ! {
+    let detail = size as u32;
+    port::shared().stop(&Fault { cause: Cause::OutOfMemory, task: None, pc: 0, lr: 0, detail, at: Time::ZERO })
+}
+
+/// Memory for a stack, before the start.
 pub(crate) fn stack(size: usize, align: usize) -> *mut u8 {
-    let at = take(size, align);
-    if at.is_null() {
-        alloc::alloc::handle_alloc_error(Layout::from_size_align(size, align).unwrap_or(Layout::new::<u64>()));
-    }
-    at
+    take(size, align)
 }
 
 /// Whether an address is that of two aligned words above the program's own data, where all stacks are.

@@ -24,6 +24,9 @@ pub(crate) enum Call {
     Lock(ResourceId),
     /// As `Lock`, unless another task has it.
     TryLock(ResourceId),
+    /// As `Lock`, and to give up at an instant.
+    #[cfg(feature = "timed-locks")]
+    LockUntil(ResourceId, Time),
     Unlock(ResourceId),
     /// To take one of a count, and to give a lock back in the same instant.
     Wait {

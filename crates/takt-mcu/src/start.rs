@@ -73,6 +73,24 @@ struct Program {
 
 /// Starts the kernel: builds the engine from the table, allocates everything, and begins with the first jobs. Too little memory
 /// or a missing handler is reported before that.
+///
+/// Each task has a function:
+///
+/// ```
+/// # use takt_mcu::{Board, Main, Table, Trace};
+/// fn begin(board: &'static dyn Board, table: &'static Table<2>, task: Main) -> ! {
+///     takt_mcu::start(board, table, [task, task], Trace::OFF)
+/// }
+/// ```
+///
+/// A program in which a task lacks one does not compile:
+///
+/// ```compile_fail,E0277
+/// # use takt_mcu::{Board, Main, Table, Trace};
+/// fn begin(board: &'static dyn Board, table: &'static Table<2>, task: Main) -> ! {
+///     takt_mcu::start(board, table, [task], Trace::OFF)
+/// }
+/// ```
 pub fn start<const N: usize>(
     board: &'static dyn Board,
     table: &'static Table<N>,

@@ -6,7 +6,7 @@ use super::step::Engine;
 use crate::cpus::CpuSet;
 #[cfg(doc)]
 use crate::input::Input;
-use crate::model::{Arrival, System, TaskId, Terms};
+use crate::model::{Arrival, ResourceId, System, TaskId, Terms};
 use crate::policy::{Clock, Job};
 #[cfg(doc)]
 use crate::policy::{Context, Policy};
@@ -197,6 +197,19 @@ impl Engine {
     #[must_use]
     pub fn waits(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].waits_for.is_some()
+    }
+    /// The resource that the task waits for.
+    #[must_use]
+    pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
+        self.state.runs[task.index()].waits_for
+    }
+    /// The task that holds a resource.
+    ///
+    /// # Panics
+    /// When the system has no such resource.
+    #[must_use]
+    pub fn holder(&self, resource: ResourceId) -> Option<TaskId> {
+        self.state.resources[usize::from(resource.0)].owner
     }
     /// Whether the task's program has ended for good.
     #[must_use]
