@@ -3,12 +3,11 @@
 //! The linker's script of `cortex-m-rt` names its ends. From `__sheap` upwards memory is given away; below `_stack_start` is the stack
 //! of `main`, and later of all handlers.
 
-use crate::fault::{Cause, Fault};
+use crate::fault::Cause;
 use crate::port;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use critical_section::Mutex;
-use takt_core::time::Time;
 
 /// Bytes that the arena leaves to `main` and the handlers.
 const HANDLERS: usize = 4096;
@@ -60,28 +59,20 @@ unsafe impl GlobalAlloc for Global {
 
 /// Gives bytes away, or a null pointer when the kernel has started. If the RAM is too small, the kernel does not start.
 fn take(size: usize, align: usize) -> *mut u8 {
-    let taken = critical_section::with(|cs| {
+    critical_section::with(|cs| {
         let used = ARENA.used.borrow(cs);
         if ARENA.frozen.borrow(cs).get() {
             let late = ARENA.late.borrow(cs);
             late.set(late.get() + 1);
-            return Some(core::ptr::null_mut());
+            return core::ptr::null_mut();
         }
         let at = (bottom() + used.get()).next_multiple_of(align);
         if at + size + HANDLERS > top() {
-            return None;
+            port::shared().refuse(Cause::OutOfMemory, size as u32)
         }
         used.set(at + size - bottom());
-        Some(at as *mut u8)
-    });
-    taken.unwrap_or_else(|| exhausted(size))
-}
-
-/// The RAM has no room for so many bytes more.
-#[cold]
-fn exhausted(size: usize) -> ! {
-    let detail = size as u32;
-    port::shared().stop(&Fault { cause: Cause::OutOfMemory, task: None, pc: 0, lr: 0, detail, at: Time::ZERO })
+        at as *mut u8
+    })
 }
 
 /// Memory for a stack, before the start.

@@ -43,8 +43,8 @@ struct Thread {
     known: Span,
     total: Span,
     locks: u16,
-    /// It has asked for a lock since it began.
-    asks: bool,
+    /// It has begun again, and has not run since.
+    restarted: bool,
     /// It is at the handler of an aborted job, or will be.
     handler: bool,
 }
@@ -163,6 +163,7 @@ impl Kernel {
     fn account(&mut self, now: Time) {
         let Some(task) = self.current else { return };
         let thread = &mut self.threads[task.index()];
+        thread.restarted = false;
         let job = self.engine.job_number(task).unwrap_or(thread.job);
         if thread.job != job {
             (thread.job, thread.used, thread.known) = (job, Span::ZERO, Span::ZERO);
@@ -238,10 +239,7 @@ impl Kernel {
         match lock.owner {
             Some(owner) if owner == task => Err(Error::Held),
             Some(_) if only_if_free => Err(Error::WouldBlock),
-            _ => {
-                self.threads[task.index()].asks = true;
-                self.input(Input::Lock { task, resource })
-            }
+            _ => self.input(Input::Lock { task, resource }),
         }
     }
 
@@ -474,7 +472,7 @@ impl Kernel {
     fn begin_again(&mut self, task: TaskId, handler: bool) {
         self.stop_waiting(task.index());
         let thread = &mut self.threads[task.index()];
-        (thread.locks, thread.asks, thread.used, thread.known) = (0, false, Span::ZERO, Span::ZERO);
+        (thread.locks, thread.restarted, thread.used, thread.known) = (0, true, Span::ZERO, Span::ZERO);
         port::restart(task.index(), handler);
     }
 
@@ -505,8 +503,6 @@ impl Kernel {
         }
         while let Some((task, resource, answer)) = self.replies.pop() {
             match answer {
-                // The job to which a lock was granted can have been aborted in the same step.
-                Answer::Granted if self.engine.holder(resource) != Some(task) => {}
                 Answer::Granted => self.granted(task, resource),
                 Answer::Refused => {
                     self.settled(task.index());
@@ -521,14 +517,16 @@ impl Kernel {
 
     fn granted(&mut self, task: TaskId, resource: ResourceId) {
         self.settled(task.index());
-        let lock = &mut self.locks[usize::from(resource.0)];
-        lock.owner = Some(task);
-        if !self.threads[task.index()].asks {
-            // The job was aborted in the same step. Its handler has not begun, and the end of that unlocks what the job had.
+        let (lock, thread) = (&mut self.locks[usize::from(resource.0)], &mut self.threads[task.index()]);
+        // The job can have been aborted in the same step. Then the lock is free again, or its handler keeps it, which has made no call.
+        if !thread.restarted || thread.handler {
+            lock.owner = Some(task);
+        }
+        if thread.restarted {
             return;
         }
         let poisoned = core::mem::take(&mut lock.poisoned);
-        self.threads[task.index()].locks += 1;
+        thread.locks += 1;
         self.answer(task, if poisoned { Err(Error::Poisoned) } else { Ok(()) });
     }
 

@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Ending};
 use crate::error::Error;
-use crate::fault::Fault;
+use crate::fault::{Cause, Fault};
 use crate::wait::Waiting;
 use alloc::boxed::Box;
 use core::cell::{Cell, OnceCell};
@@ -257,6 +257,13 @@ impl Shared {
                 core::hint::spin_loop();
             },
         }
+    }
+
+    /// The kernel cannot start.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse(&self, cause: Cause, detail: u32) -> ! {
+        self.stop(&Fault { cause, task: None, pc: 0, lr: 0, detail, at: Time::ZERO })
     }
 
     /// Notes something about a task. Returns whether the kernel has to run.

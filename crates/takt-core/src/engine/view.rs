@@ -203,14 +203,6 @@ impl Engine {
     pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
         self.state.runs[task.index()].waits_for
     }
-    /// The task that holds a resource.
-    ///
-    /// # Panics
-    /// When the system has no such resource.
-    #[must_use]
-    pub fn holder(&self, resource: ResourceId) -> Option<TaskId> {
-        self.state.resources[usize::from(resource.0)].owner
-    }
     /// Whether the task's program has ended for good.
     #[must_use]
     pub fn is_gone(&self, task: TaskId) -> bool {
