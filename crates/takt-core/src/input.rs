@@ -60,13 +60,13 @@ pub enum Input {
         /// What.
         resource: ResourceId,
     },
-    /// The task's request for a resource is withdrawn: its job is ready, and whoever holds the resource inherits nothing from it any longer.
+    /// The task's request for a resource is withdrawn: its job is ready, and the holder of the resource inherits nothing from it any longer.
     /// Nothing changes if the task does not wait for that resource, because it has it by now, or never asked.
     #[cfg(feature = "withdrawals")]
     Withdraw {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// What it waits for.
+        /// The resource for which it waits.
         resource: ResourceId,
     },
     /// The task gives a resource back. Returning what it does not hold changes nothing.

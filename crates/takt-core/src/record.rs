@@ -122,7 +122,7 @@ pub enum RecordKind {
     Withdraw {
         /// Its task.
         task: TaskId,
-        /// What it asked for.
+        /// The resource for which it waited.
         resource: ResourceId,
     },
     /// A job gives a shared resource back.

@@ -103,7 +103,7 @@ fn a_class_of_linux_is_refused_at_the_task() {
     assert!(found[0].1.contains('b') && found[0].2.contains("`b`"), "{found:?}");
 }
 
-/// What cargo shows of a build script with this workload; `None` if there is a table.
+/// The text that cargo shows of a build script with this workload; `None` if there is a table.
 fn script(name: &str, text: &str, settings: impl FnOnce(Builder) -> Builder) -> Option<String> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, text).expect("a file");
