@@ -1,8 +1,9 @@
 //! Runs that are watched, changed and ended through their sockets, and clients that misbehave there.
 
 use super::security::{OTHER, OWNER, as_user, public};
-use crate::common::{Done, Room, Running, TAKT, attempts, ensure, until};
+use crate::common::{Done, Room, Running, TAKT, attempts, ensure, kill, state, until, until_in};
 use crate::machine::on_cpus;
+use crate::tmux::Tmux;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -43,10 +44,14 @@ pub(super) fn ctl(room: &Room, args: &[&str]) -> Done {
 }
 
 /// Starts a run of the workload of the room, and waits until its jobs complete.
-fn under_way(room: &Room, more: &[&str]) -> Running {
+pub(super) fn under_way(room: &Room, more: &[&str]) -> Running {
     let args = [&["run", "w.yaml", "--duration", "30s"], more].concat();
-    let running = Running::start(&mut command(room, &args));
-    until("jobs complete", || status(room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    let mut running = Running::start(&mut command(room, &args));
+    until_in(&mut running, "jobs complete", || {
+        let done = ctl(room, &["status", "--json"]);
+        ensure(done.code() == 0, || done.stderr.clone())?;
+        ensure(done.json()["tasks"][0]["met"].as_u64() > Some(2), || done.stdout)
+    });
     running
 }
 
@@ -105,6 +110,11 @@ fn commands_change_a_run_and_its_record_replays() {
                 run["tasks"].as_array().expect("a list").iter().map(|task| task["released"].clone()).collect::<Vec<_>>()
             };
             assert_eq!(of(&replay), of(&run));
+            let last = room.trace("w.jsonl").changes.pop().expect("changes");
+            assert!(
+                last.command == "stop" && last.pid > 0 && last.uid == rustix::process::getuid().as_raw(),
+                "{last:?}"
+            );
             let [ran, again] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
             let records = |records: Vec<takt_trace::Stamped>| {
                 records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>()
@@ -360,7 +370,7 @@ fn a_hundred_window_tables_take_over_one_after_the_other() {
             assert_eq!(changes.len(), RELOADS);
             assert!(changes.iter().all(|change| change.pid > 0 && change.uid == rustix::process::getuid().as_raw()));
             let shown = room.takt(&["trace", "show", "w.jsonl"]).expect(0).stdout;
-            assert!(shown.contains(": reload ") && shown.contains("80 more changes"), "{shown}");
+            assert!(shown.contains(": reload ") && shown.contains("81 more changes"), "{shown}");
             room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
             room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).expect(0);
             let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
@@ -460,13 +470,11 @@ fn independent_releases(both: [&[Record]; 2], changes: &[Change], of: TaskId, na
         let left = both.map(|records| {
             count(records, &|kind| matches!(kind, RecordKind::Exit { task, .. } if *task == of), change.at)
         });
-        let at_once = both.map(|records| {
-            let ends = |record: &&Record| matches!(record.kind, RecordKind::Finish { task, .. } if task == of);
-            records.iter().filter(ends).any(|record| record.at == change.at)
-        });
-        if (comes && left[0] != left[1]) || at_once != [false; 2] {
-            let is_release = |kind: &RecordKind| matches!(kind, RecordKind::Release { task, .. } if *task == of);
-            return count(both[0], &is_release, change.at);
+        if comes && left[0] != left[1] {
+            let is_earlier = |record: &&Record| {
+                record.at < change.at && matches!(record.kind, RecordKind::Release { task, .. } if task == of)
+            };
+            return both[0].iter().filter(is_earlier).count();
         }
         if effects[0] != effects[1] {
             return effects.into_iter().flatten().min().unwrap_or(0);
@@ -559,6 +567,7 @@ fn random_commands_replay() {
             // Each third one is of a window table, which is reloaded.
             let is_table = sequence % 3 == 2;
             let room = Room::with(if is_table { TABLE } else { LOAD });
+            println!("{}", again());
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
             let mut made = 0;
             fs::write(room.path("more.yaml"), MORE).expect("a file");
@@ -610,7 +619,10 @@ fn random_commands_replay() {
             }
             ctl(&room, &["stop"]).expect(0);
             running.wait().expect(0);
-            assert_eq!(room.text("w.steps").matches("{\"change\":").count(), made, "{}", again());
+            let steps = room.text("w.steps");
+            let changes = steps.lines().filter(|line| line.contains("{\"change\":")).collect::<Vec<_>>();
+            let again = || format!("{}; changes of this run:\n{}", again(), changes.join("\n"));
+            assert_eq!(changes.len(), made, "{}", again());
             room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
             let [ran, replayed] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
             let records = |records: Vec<takt_trace::Stamped>| {
@@ -849,9 +861,28 @@ fn a_run_is_stopped_while_its_processes_initialise() {
         let room = Room::with(text);
         let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s"]));
         until("it initialises", || room.path("began").exists());
+        // Changes and statuses wait for the schedule, and leave a connection for the end.
+        let path = sockets(&room).remove(0);
+        let ask = |line: &[u8]| {
+            let client = connect(&path);
+            (&client).write_all(line).expect("room");
+            client
+        };
+        let set = b"{\"takt_control\":1,\"command\":\"set\",\"task\":\"slow\",\"terms\":[[\"period\",\"30ms\"]]}\n";
+        let status = b"{\"takt_control\":1,\"command\":\"status\"}\n";
+        let waiting: Vec<UnixStream> = (0..14).map(|_| ask(set)).chain([ask(status)]).collect();
+        let top = b"{\"takt_control\":1,\"command\":\"top\",\"interval_ms\":10}\n";
+        for line in [&set[..], status, top] {
+            let mut answer = String::new();
+            BufReader::new(&ask(line)).read_line(&mut answer).expect("an answer at once");
+            assert!(answer.contains("\"busy\"") && answer.contains("15 connections"), "{answer}");
+        }
         ctl(&room, &["stop"]).expect(0);
         let done = running.wait();
         assert!(done.took < Duration::from_secs(30), "{:?}: {}", done.took, done.stderr);
+        for client in &waiting {
+            assert!(until_closed(client).contains("takt_control"), "each one has its answer");
+        }
     });
 }
 
@@ -984,6 +1015,27 @@ fn without_a_terminal_sighup_reads_the_file_again() {
         assert!(sockets(&room).is_empty());
         running.signal(Signal::HUP);
         running.wait().expect(0);
+    });
+}
+
+/// A run that began with SIGHUP ignored, as by `nohup`, outlives its terminal.
+#[test]
+fn a_run_outlives_its_terminal_if_hangups_are_ignored_from_the_begin() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let dir = room.path("");
+        let dir = dir.display();
+        let run = format!("cd {dir}; (trap '' HUP; XDG_RUNTIME_DIR={dir} exec {TAKT} run w.yaml --duration 60s)");
+        let Some(tmux) = Tmux::start(80, 20, &run) else { return };
+        let met = || status(&room).and_then(|status| status["tasks"][0]["met"].as_u64());
+        until("jobs complete", || met() > Some(2));
+        let pid = status(&room).and_then(|status| status["pid"].as_i64()).expect("a status") as i32;
+        kill(pid, Signal::HUP);
+        drop(tmux);
+        let before = met();
+        until("jobs complete without the terminal", || met() > before.map(|met| met + 10));
+        ctl(&room, &["stop"]).expect(0);
+        until("it has ended", || matches!(state(pid), 'Z' | 'X'));
     });
 }
 

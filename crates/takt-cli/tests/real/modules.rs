@@ -1,11 +1,12 @@
 //! Policies that are loaded into a run as WebAssembly modules.
 
-use super::control::{command, ctl, status};
-use crate::common::{Room, Running, attempts, ensure, until};
+use super::control::{ctl, status, under_way};
+use crate::common::{Room, attempts, ensure, until};
 use crate::machine::on_cpus;
 use crate::modules::{ByHand, edzl, on, rows};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 
 const LOAD: &str = "\
 policy: edf
@@ -14,14 +15,6 @@ tasks:
 - {name: left, period: 20ms, runtime: 4ms, cmd: exec takt burn --runtime 2ms}
 - {name: right, period: 50ms, runtime: 10ms, cmd: exec takt burn --runtime 4ms}
 ";
-
-/// Starts a run, and waits until its jobs complete.
-fn under_way(room: &Room, more: &[&str]) -> Running {
-    let args = [&["run", "w.yaml", "--duration", "30s"], more].concat();
-    let running = Running::start(&mut command(room, &args));
-    until("jobs complete", || met(room) > 2);
-    running
-}
 
 fn met(room: &Room) -> u64 {
     status(room).and_then(|status| status["tasks"][0]["met"].as_u64()).unwrap_or(0)
@@ -142,12 +135,16 @@ fn files_that_are_no_policies_change_nothing_in_a_run() {
         write("old.wasm", &ByHand { abi: 0, ..good() }.bytes());
         write("half.wasm", &ByHand { without: "takt_ask", ..good() }.bytes());
         write("good.wasm", &good().bytes());
+        // Without a writer, its reader would wait for ever.
+        let made = Command::new("mkfifo").arg(room.path("pipe.wasm")).status();
+        assert!(made.is_ok_and(|status| status.success()));
         let running = under_way(&room, &["--record", "w.steps"]);
         for (policy, says) in [
             ("text.wasm", "[unsuitable-module] "),
             ("old.wasm", "version 0"),
             ("half.wasm", "`takt_ask`"),
             ("absent.wasm", "absent.wasm"),
+            ("pipe.wasm", "no regular file"),
             ("good.wasm:fuel=1", "`fuel` must be"),
             ("good.wasm:fallback=efd", "did you mean `edf`?"),
             ("good.wasm:nothing=1", "no setting `nothing`"),
