@@ -438,7 +438,7 @@ fn a_task_gives_up_waiting_for_a_lock() {
     let withdrawn = |r: &&Record| matches!(r.kind, RecordKind::Withdraw { task: TaskId(0), resource: ResourceId(0) });
     let at: Vec<i64> = decoded.records.iter().filter(withdrawn).map(|r| r.at.ns()).collect();
     assert_eq!(at, [5_000_000]);
-    // Releasing what it does not have is the only misuse.
+    // The unlock of the other task's lock is the only misuse.
     assert_eq!((decoded.misuses, ran.ending), (vec![(0, Error::NotHeld as u8)], Ending::Completed));
     assert_replays(&system, &fp::ENTRY, &decode(&ran));
 }
