@@ -311,7 +311,7 @@ fn print(out: &mut impl Write, status: &Snapshot, sort: Sort) -> io::Result<()> 
         writeln!(out, "scheduling latency: p50 {p50}, p99 {p99}, max {max}")?;
     }
     if let Some(overload) = status.overload {
-        writeln!(out, "overload since {}: {} jobs missed", instant(overload.since_ns), overload.misses)?;
+        writeln!(out, "overload since {}, missed jobs: {}", instant(overload.since_ns), overload.misses)?;
     }
     if status.lost_records > 0 {
         writeln!(out, "warning: {} trace records were lost, and the figures lack them", status.lost_records)?;

@@ -16,8 +16,8 @@ tasks:
 - {name: right, period: 50ms, runtime: 10ms, cmd: exec takt burn --runtime 4ms}
 ";
 
-fn met(room: &Room) -> u64 {
-    status(room).and_then(|status| status["tasks"][0]["met"].as_u64()).unwrap_or(0)
+fn completed(room: &Room) -> u64 {
+    status(room).and_then(|status| status["tasks"][0]["completed"].as_u64()).unwrap_or(0)
 }
 
 fn policy(room: &Room) -> String {
@@ -46,12 +46,12 @@ fn a_policy_is_loaded_into_a_run_and_its_record_replays() {
             ctl(&room, &["policy", "rm"]).expect(0);
             assert!(ctl(&room, &["policy", "edzl.wasm"]).expect(0).stdout.starts_with("changed"));
             assert!(policy(&room).starts_with("edzl@"), "{}", policy(&room));
-            let before = met(&room);
-            until("jobs complete under it", || met(&room) > before + 10);
+            let before = completed(&room);
+            until("jobs complete under it", || completed(&room) > before + 10);
             ctl(&room, &["policy", "rm"]).expect(0);
             assert!(ctl(&room, &["policy", "edzl.wasm:fallback=edf"]).expect(0).stdout.starts_with("changed"));
             assert_eq!(ctl(&room, &["policy", "edzl.wasm:fallback=edf"]).expect(0).stdout, "unchanged\n");
-            until("jobs complete under it again", || met(&room) > before + 20);
+            until("jobs complete under it again", || completed(&room) > before + 20);
             ctl(&room, &["stop"]).expect(0);
             let run = running.wait().json();
             let replay = |more: &[&str]| {
@@ -110,8 +110,8 @@ fn a_bad_module_is_replaced_in_a_run() {
                 let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
                 assert!(ctl(&room, &["policy", "bad.wasm:fuel=200000"]).expect(0).stdout.starts_with("changed"));
                 until("it is replaced", || policy(&room) == "fifo");
-                let before = met(&room);
-                until("jobs complete under the fallback", || met(&room) > before + 10);
+                let before = completed(&room);
+                until("jobs complete under the fallback", || completed(&room) > before + 10);
                 ctl(&room, &["stop"]).expect(0);
                 let run = running.wait().json();
                 assert!(run["notes"].to_string().contains(says), "{name}: {}", run["notes"]);
