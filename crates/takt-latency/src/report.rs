@@ -2,7 +2,7 @@
 
 use crate::chart::{density, escaped, tails};
 use crate::figures::{Figures, QUANTILES};
-use crate::results::Results;
+use crate::results::{Results, Scenario};
 use std::fmt::Write;
 
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#111}\
@@ -38,8 +38,10 @@ pub fn html(results: &Results, seed: u64) -> String {
             us(f.mean),
             us(f.variance.sqrt()),
         ));
+        // Fewer rounds give no interval.
+        let few = !scenario.has_intervals();
         for q in &f.quantiles {
-            let ends = format!("{} to {}", us(q.low as f64), us(q.high as f64));
+            let ends = if few { "-".to_owned() } else { format!("{} to {}", us(q.low as f64), us(q.high as f64)) };
             put(format!("<td>{}<br><small>{ends}</small></td>", us(q.value as f64)));
         }
         put(format!("<td>{}</td><td>{:.1}</td></tr>", f.over, f.stolen as f64 / 1e6));
@@ -48,11 +50,7 @@ pub fn html(results: &Results, seed: u64) -> String {
     put(tails(results));
     put("<h2>Density</h2>".into());
     put(density(results));
-    list(
-        &mut put,
-        "Not measured",
-        results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?))),
-    );
+    list(&mut put, "Not measured", results.scenarios.iter().filter_map(Scenario::unmeasured));
     for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
         let title = format!("The worst samples of {}", escaped(&scenario.name));
         list(&mut put, &title, scenario.worst.iter().map(ToString::to_string));
@@ -75,7 +73,6 @@ fn us(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Scenario;
 
     #[test]
     fn the_report_stands_alone_and_has_every_part() {

@@ -1,11 +1,11 @@
 //! The experiment: scenarios in turn, round by round, with every change of the machine undone after each.
 
 use super::cyclictest;
-use super::internal::Measured;
+use super::internal::{Measured, reason};
 use super::measure::WakeUp;
 use super::options::Sweep;
 use super::scenario::{Place, Scenario};
-use super::stress::Load;
+use super::stress::{Load, Running};
 use super::tracer::{Account, Tracer};
 use super::windows::Plan;
 use crate::failure::Failure;
@@ -21,14 +21,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_latency::{Agreement, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
+use takt_latency::{Agreement, MIN_ROUNDS, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Halves, RunId, rt, watcher};
 use takt_workload::Code;
 
-/// With fewer rounds an interval says nothing.
-pub(super) const MIN_ROUNDS: usize = 3;
 /// Load has this time to become load.
 const RAMP: Duration = Duration::from_millis(100);
 /// The share of a round that the gap detector takes at most.
@@ -68,6 +66,28 @@ struct Taken {
     account: Account,
 }
 
+/// The scenarios of an experiment.
+fn chosen(args: &Sweep) -> Vec<Scenario> {
+    match &args.scenario[..] {
+        [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
+        [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
+        [] => Scenario::by_default(),
+        chosen => chosen.to_vec(),
+    }
+}
+
+/// Whether the command of the load works at all, found before anything is measured.
+fn try_load(load: &Load) -> Result<(), Failure> {
+    let mut running = load.start(Duration::from_secs(10), None, None)?;
+    std::thread::sleep(RAMP);
+    match running.ended() {
+        Some(why) => {
+            Err(Failure::input(Code::MissingProgram, why, "give a command that keeps running as --stress-command"))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
     let here = rt::affinity(0)?;
     let last = here.iter().last().unwrap_or(0);
@@ -86,6 +106,9 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         threads: usize::from(args.stress_threads),
         command: args.stress_command.clone(),
     };
+    if load.command.is_some() && chosen(args).iter().any(|scenario| scenario.stress) {
+        try_load(&load)?;
+    }
     // It undoes isolations, and removes the instance of tracing, when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
     let traced = |most: u16| Tracer::create(&run, cpu, usize::from(most), args.check_trace.is_some());
@@ -112,12 +135,7 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
 impl Experiment<'_> {
     fn rounds(&self) -> Result<Results, Failure> {
         let args = self.args;
-        let chosen = match &args.scenario[..] {
-            [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
-            [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
-            [] => Scenario::by_default(),
-            chosen => chosen.to_vec(),
-        };
+        let chosen = chosen(args);
         let way = match args.echo {
             Some(echo) => format!("answers of a second process ({echo:?})"),
             None => format!("{:?}", args.method),
@@ -134,7 +152,7 @@ impl Experiment<'_> {
             chosen.iter().map(|scenario| takt_latency::Scenario::new(scenario.name, scenario.meaning)).collect();
         let progress = Progress::of(u64::from(args.rounds) * chosen.len() as u64, "measurements");
         let (mut gaps, mut watched, mut uncovered) = (Vec::new(), Span::ZERO, 0);
-        let mut sources = BTreeMap::new();
+        let (mut sources, mut no_gaps) = (BTreeMap::new(), None);
         // By scenario: the wake-ups in both accounts, and how many have no timer, or are not in the trace.
         let mut compared: Vec<(Vec<Pair>, usize, usize)> = vec![Default::default(); chosen.len()];
         for round in 0..args.rounds as usize {
@@ -162,9 +180,13 @@ impl Experiment<'_> {
                 }
                 progress.inc(1);
             }
-            if let Some((length, found)) = self.gaps(&mut sources)? {
-                watched += length;
-                gaps.extend(found);
+            match self.gaps(&mut sources) {
+                Ok((length, found)) => {
+                    watched += length;
+                    gaps.extend(found);
+                }
+                Err(Trouble::Skipped(why)) => no_gaps = Some(format!("the gap detector is not used: {why}")),
+                Err(Trouble::Ends(failure)) => return Err(failure),
             }
         }
         progress.finish();
@@ -185,7 +207,7 @@ impl Experiment<'_> {
                 "{uncovered} late samples are not explained: the kernel's trace of their round was longer than its ring. More --rounds are shorter ones"
             ));
         }
-        results.notes.extend(gap_note(self.cpu, watched, &gaps));
+        results.notes.extend(gap_note(self.cpu, watched, &gaps).or(no_gaps));
         results.notes.extend(noise_note(self.cpu, sources));
         let without = self.tracer.as_ref().filter(|_| args.explain.is_some()).and_then(Tracer::without_osnoise);
         results.notes.extend(without.map(|why| format!("the tracer `osnoise` is not used: {why}")));
@@ -217,9 +239,12 @@ impl Experiment<'_> {
         let length = Duration::from_nanos(period.saturating_mul((count + WARM_UP) as u64));
         let load = scenario.stress && scenario.place != Place::Windows;
         let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), load_cpu);
-        let load = load.then(start).transpose()?;
+        let mut load = load.then(start).transpose()?;
         if load.is_some() {
             std::thread::sleep(RAMP);
+        }
+        if let Some(why) = load.as_mut().and_then(Running::ended) {
+            return Err(Trouble::Skipped(why));
         }
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
@@ -233,6 +258,8 @@ impl Experiment<'_> {
             }
             _ => Ok(Account::default()),
         };
+        // Samples beside less load than was asked for would count for another scenario.
+        let ended = load.as_mut().and_then(Running::ended);
         drop(load);
         drop(halves);
         if let Some(isolation) = isolation {
@@ -240,6 +267,9 @@ impl Experiment<'_> {
         }
         let account = explained.map_err(Trouble::Ends)?;
         let measured = without_warm_up(&measured?);
+        if let Some(why) = ended {
+            return Err(Trouble::Skipped(why));
+        }
         let late = measured.samples.iter().map(|one| one.late).collect();
         Ok(Taken { stolen: measured.stolen, late, account })
     }
@@ -295,10 +325,8 @@ impl Experiment<'_> {
             return Err(interrupted());
         }
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let line = said.lines().next().unwrap_or("no message");
             // The kernel refuses a class or a priority to this user, or a reservation to a full CPU.
-            return Err(Trouble::Skipped(line.rsplit_once("output: ").map_or(line, |(_, why)| why).to_owned()));
+            return Err(Trouble::Skipped(reason(&output.stderr)));
         }
         Ok(Measured::read(&output.stdout))
     }
@@ -332,11 +360,11 @@ impl Experiment<'_> {
         }
     }
 
-    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class. The sources get the noise on its CPU.
-    fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<Option<(Span, Vec<i64>)>, Failure> {
+    /// Pauses of a spinning thread beside the scenarios. The sources get the noise on its CPU.
+    fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<(Span, Vec<i64>), Trouble> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
         let count = (length.ns() / self.args.period.ns()).max(1);
-        let Some(floor) = Scenario::named("idle-fifo") else { return Ok(None) };
+        let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
@@ -344,11 +372,11 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.stop()?;
         }
-        let Ok(found) = found else { return Ok(None) };
+        let found = found?;
         if let Some(tracer) = &self.tracer {
-            tracer.noise(found.pid, sources)?;
+            tracer.noise(found.pid, sources).map_err(Trouble::Ends)?;
         }
-        Ok(Some((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect())))
+        Ok((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
     }
 }
 
@@ -439,7 +467,7 @@ fn noise(results: &Results, seed: u64) -> Option<String> {
     let floor = results.measured().find(|s| s.name == "idle-fifo").or_else(|| results.measured().next())?;
     let p99 = takt_latency::Figures::of(floor, results.limit, seed).quantiles[1];
     let of = Span::from_ns;
-    if floor.rounds.len() < MIN_ROUNDS {
+    if !floor.has_intervals() {
         return Some(format!(
             "fewer than {MIN_ROUNDS} rounds say nothing about noise: there are no confidence intervals"
         ));
