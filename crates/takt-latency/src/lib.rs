@@ -22,7 +22,8 @@ pub use compare::{Difference, compare, unlike};
 pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};
 pub use figures::{Figures, Interval, QUANTILES, Quantile};
 pub use kernel::{
-    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread, Unexpected,
+    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Stage, Sum, TIMERLAT, Thread,
+    Unexpected,
 };
 pub use order::{Claim, ORDERED, PROGRAMS, difference, order, programs};
 pub use report::html;

@@ -55,7 +55,7 @@ pub use identity::{Identity, Limit, UnknownIdentity};
 pub use job_end::{JobEnd, JobEnds, Tracepoints};
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Mechanism, ThreadState};
-pub use osnoise::Osnoise;
+pub use osnoise::{Osnoise, Timerlat, timerlat_file};
 pub use page::SharedPage;
 pub use run_id::RunId;
 pub use rustix::process::Signal;

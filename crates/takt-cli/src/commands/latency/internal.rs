@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_linux::{disturbance, rt};
+use takt_linux::{disturbance, rt, timerlat_file};
 
 /// Internal
 #[derive(clap::Args, Debug)]
@@ -84,6 +84,9 @@ struct Measure {
     /// Look for gaps instead
     #[arg(long)]
     gaps: bool,
+    /// Wait for the timer of the kernel's tracer `timerlat` instead, which measures
+    #[arg(long, conflicts_with = "gaps")]
+    timerlat: bool,
     /// Write there instead of standard output
     #[arg(long)]
     output: Option<PathBuf>,
@@ -209,6 +212,10 @@ fn measured(args: &Measure) -> io::Result<()> {
         _ if args.gaps => {
             let gaps = measure::gaps(period * args.count as i64, Span::from_us(5));
             gaps.into_iter().map(|late| WakeUp { planned: 0, late }).collect()
+        }
+        _ if args.timerlat => {
+            measure::wait_in(&timerlat_file(args.cpu), args.count)?;
+            Vec::new()
         }
         Some(echo) => measure::round_trips(echo, period, args.count)?,
         None if windows => measure::wake_in_windows(period, args.count)?,

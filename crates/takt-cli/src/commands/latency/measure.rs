@@ -2,8 +2,10 @@
 
 use crate::clock::sleep_until;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use takt_core::time::Span;
 use takt_linux::timer::{SignalTimer, Timer, now};
@@ -215,6 +217,13 @@ pub(crate) fn answer(echo: Echo) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Reads a file so many times, each of which waits in the kernel.
+pub(crate) fn wait_in(path: &Path, count: usize) -> io::Result<()> {
+    let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    (0..count).try_for_each(|_| file.read(&mut [0]).map(drop).map_err(failed))
 }
 
 /// Pauses of a loop that reads the clock, from `least` on: time that nothing but the kernel, its host and threads of a higher class can take.

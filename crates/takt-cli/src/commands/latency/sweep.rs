@@ -59,6 +59,17 @@ struct Experiment<'a> {
     tracer: Option<Tracer>,
 }
 
+/// The body of a measuring process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Body {
+    /// The task of a scenario.
+    Task,
+    /// A loop that looks for gaps.
+    Gaps,
+    /// A task that the kernel's tracer `timerlat` measures.
+    Timerlat,
+}
+
 /// The numbers of one scenario in one round.
 struct Taken {
     stolen: i64,
@@ -153,6 +164,7 @@ impl Experiment<'_> {
         let progress = Progress::of(u64::from(args.rounds) * chosen.len() as u64, "measurements");
         let (mut gaps, mut watched, mut uncovered) = (Vec::new(), Span::ZERO, 0);
         let (mut sources, mut no_gaps) = (BTreeMap::new(), None);
+        let (mut stages, mut no_timerlat) = (<[Vec<i64>; 3]>::default(), None);
         // By scenario: the wake-ups in both accounts, and how many have no timer, or are not in the trace.
         let mut compared: Vec<(Vec<Pair>, usize, usize)> = vec![Default::default(); chosen.len()];
         for round in 0..args.rounds as usize {
@@ -188,6 +200,11 @@ impl Experiment<'_> {
                 Err(Trouble::Skipped(why)) => no_gaps = Some(format!("the gap detector is not used: {why}")),
                 Err(Trouble::Ends(failure)) => return Err(failure),
             }
+            match self.timerlat(&mut stages) {
+                Ok(()) => {}
+                Err(Trouble::Skipped(why)) => no_timerlat = Some(format!("the tracer `timerlat` is not used: {why}")),
+                Err(Trouble::Ends(failure)) => return Err(failure),
+            }
         }
         progress.finish();
         let most = args.explain.unwrap_or(CHECKED);
@@ -209,6 +226,7 @@ impl Experiment<'_> {
         }
         results.notes.extend(gap_note(self.cpu, watched, &gaps).or(no_gaps));
         results.notes.extend(noise_note(self.cpu, sources));
+        results.notes.extend(timerlat_note(self.cpu, args.priority, stages).or(no_timerlat));
         let without = self.tracer.as_ref().filter(|_| args.explain.is_some()).and_then(Tracer::without_osnoise);
         results.notes.extend(without.map(|why| format!("the tracer `osnoise` is not used: {why}")));
         results.notes.extend(noise(&results, args.seed));
@@ -249,7 +267,7 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), false);
+        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), Body::Task);
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
@@ -289,7 +307,7 @@ impl Experiment<'_> {
     }
 
     /// The numbers of a measuring process.
-    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, gaps: bool) -> Result<Measured, Trouble> {
+    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, body: Body) -> Result<Measured, Trouble> {
         use clap::ValueEnum;
         let args = self.args;
         let word =
@@ -319,7 +337,11 @@ impl Experiment<'_> {
         if let Some(group) = enter {
             command.arg("--enter").arg(group);
         }
-        command.args(gaps.then_some("--gaps"));
+        command.args(match body {
+            Body::Task => None,
+            Body::Gaps => Some("--gaps"),
+            Body::Timerlat => Some("--timerlat"),
+        });
         let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(interrupted());
@@ -360,6 +382,22 @@ impl Experiment<'_> {
         }
     }
 
+    /// The times of the kernel's tracer `timerlat` for a task in SCHED_FIFO without load, by stages. The tracer's own task would be a second one, so no
+    /// scenario is measured meanwhile.
+    fn timerlat(&self, times: &mut [Vec<i64>; 3]) -> Result<(), Trouble> {
+        let Some((tracer, timerlat)) = self.tracer.as_ref().and_then(|t| Some((t, t.timerlat(self.args.period)?))) else {
+            return Ok(());
+        };
+        let _timerlat = timerlat.map_err(Trouble::Skipped)?;
+        let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
+        let count = (GAPS.ns() / self.args.period.ns()).clamp(1, i64::from(self.args.samples)) as usize;
+        tracer.start()?;
+        let done = self.process(floor, count + 1, None, Body::Timerlat);
+        tracer.stop()?;
+        done?;
+        tracer.stages(times).map_err(Trouble::Ends)
+    }
+
     /// Pauses of a spinning thread beside the scenarios. The sources get the noise on its CPU.
     fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<(Span, Vec<i64>), Trouble> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
@@ -368,7 +406,7 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let found = self.process(floor, count as usize, None, true);
+        let found = self.process(floor, count as usize, None, Body::Gaps);
         if let Some(tracer) = &self.tracer {
             tracer.stop()?;
         }
@@ -460,6 +498,21 @@ fn noise_note(cpu: usize, sources: BTreeMap<Source, Sum>) -> Option<String> {
     let named: Vec<String> = sources.iter().take(SOURCES).map(of).collect();
     (!named.is_empty())
         .then(|| format!("osnoise: beside the gap detector, CPU {cpu} was taken by {}", named.join("; ")))
+}
+
+/// The times of the tracer `timerlat`: the median and the maximum of each stage.
+fn timerlat_note(cpu: usize, priority: u8, mut stages: [Vec<i64>; 3]) -> Option<String> {
+    let mut said = Vec::new();
+    for (times, stage) in stages.iter_mut().zip(["the timer interrupt", "the task in the kernel", "the task in user space"]) {
+        times.sort_unstable();
+        let (median, max) = (times.get(times.len() / 2)?, times.last()?);
+        said.push(format!("{stage} p50 {}, max {}", Span::from_ns(*median), Span::from_ns(*max)));
+    }
+    let count = stages[0].len();
+    Some(format!(
+        "timerlat: {count} wake-ups of SCHED_FIFO {priority} on CPU {cpu} without load, from the planned instant to {}",
+        said.join("; to ")
+    ))
 }
 
 /// A warning where the machine's own noise is as large as what is measured.
