@@ -24,7 +24,7 @@ use takt_core::time::Span;
 use takt_latency::{Agreement, MIN_ROUNDS, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
 use takt_linux::isolate::{Isolator, Linux, Request};
 use takt_linux::leftovers::OnCrash;
-use takt_linux::{Halves, RunId, rt, watcher};
+use takt_linux::{Halves, Raised, RunId, rt, watcher};
 use takt_workload::Code;
 
 /// Load has this time to become load.
@@ -249,6 +249,8 @@ impl Experiment<'_> {
             Place::Half(half) => Some(Halves::create(&self.run, half).map_err(|e| Trouble::Skipped(e.to_string()))?),
             _ => None,
         };
+        let raised = scenario.raises_threads().then(|| Raised::create(self.cpu, self.args.priority + 1)).transpose();
+        let raised = raised.map_err(|e| Trouble::Skipped(e.to_string()))?;
         let group = halves.as_ref().map(Halves::task).or_else(|| isolation.as_ref().map(|i| (&i.group).into()));
         let beside = halves.as_ref().map(Halves::load);
         // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
@@ -280,6 +282,10 @@ impl Experiment<'_> {
         let ended = load.as_mut().and_then(Running::ended);
         drop(load);
         drop(halves);
+        if let Some(raised) = raised {
+            let failed = |e| Failure::machine(Code::CleanupFailed, e, "takt doctor --clean # as root");
+            raised.undo().map_err(|e| Trouble::Ends(failed(e)))?;
+        }
         if let Some(isolation) = isolation {
             isolation.undo().map_err(Trouble::Ends)?;
         }
