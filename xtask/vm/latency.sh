@@ -69,17 +69,16 @@ beside_interrupts() {
     fi
 }
 
-# Threads of timers, softirqs and interrupts with their classes.
+# Threads of timers, softirqs and interrupts with their nice values, real-time priorities and policies: fields 19, 40 and 41 of proc_pid_stat(5).
 classes() {
-    for thread in $(grep -l '^ktimers/\|^ksoftirqd/\|^irq/' /proc/[0-9]*/comm); do
-        thread=$(basename $(dirname $thread))
-        chrt -p $thread
+    for comm in $(grep -l '^ktimers/\|^ksoftirqd/\|^irq/' /proc/[0-9]*/comm); do
+        echo "$(cat $comm) $(sed 's/.*) //' ${comm%comm}stat | cut -d ' ' -f 17,38,39)"
     done
 }
 # Whether one of them has the priority above the task at some instant from now on.
 are_raised() {
     for i in $(seq 400); do
-        classes | grep -q 'priority: 51$' && return
+        classes | grep -q ' 51 1$' && return
         usleep 20000
     done
     return 1
