@@ -14,6 +14,8 @@ const RIGHT: f64 = 220.0;
 const BOTTOM: f64 = 55.0;
 /// Classes of the density in a decade of time.
 const CLASSES: f64 = 20.0;
+/// On an axis with so many decades at most, there is room for more labels.
+const LABELLED: f64 = 3.0;
 /// Lateness below one microsecond is drawn as one microsecond.
 const LEAST_NS: i64 = 1000;
 
@@ -30,11 +32,15 @@ pub fn density(results: &Results) -> String {
         let class = |ns: &i64| (((*ns).max(LEAST_NS) as f64).log10() * CLASSES).floor() as i64;
         let mut points: Vec<(f64, f64)> = Vec::new();
         let bounds = samples.first().map(class).zip(samples.last().map(class));
-        let (first, last) = bounds.unwrap_or((0, -1));
-        for number in first - 1..=last + 1 {
-            let count = samples.iter().filter(|ns| class(ns) == number).count();
-            let middle = 10f64.powf((number as f64 + 0.5) / CLASSES);
-            points.push((middle, count as f64 / samples.len() as f64));
+        let at = |class: f64| 10f64.powf(class / CLASSES);
+        // The line begins and ends at the edges of its classes, at zero.
+        if let Some((first, last)) = bounds {
+            points.push((at(first as f64), 0.0));
+            for number in first..=last {
+                let count = samples.iter().filter(|ns| class(ns) == number).count();
+                points.push((at(number as f64 + 0.5), count as f64 / samples.len() as f64));
+            }
+            points.push((at(last as f64 + 1.0), 0.0));
         }
         Line { name, points }
     });
@@ -64,10 +70,11 @@ pub fn tails(results: &Results) -> String {
     });
     let lines: Vec<Line> = lines.collect();
     let ticks = (0..=decades as i32).map(|decade| {
-        let label = if decade == 0 { "1".to_owned() } else { format!("1e-{decade}") };
+        // 100 %, 10 %, 1 %, 0.1 %, and so on.
+        let label = format!("{:.*} %", (decade - 2).max(0) as usize, 10f64.powi(2 - decade));
         (1.0 - f64::from(decade) / decades, label)
     });
-    let labels = ["Tails of the lateness", "share of samples that are later"];
+    let labels = ["Tails of the lateness", "share of samples that are later (log scale)"];
     let ticks: Vec<_> = ticks.collect();
     draw(labels, &lines, &ticks, |share| (1.0 + share.max(1e-12).log10() / decades).max(0.0))
 }
@@ -124,11 +131,21 @@ fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl
     );
     // Writing to a string cannot fail.
     let mut put = |text: String| _ = writeln!(svg, "{text}");
-    for decade in first as i32..=last as i32 {
-        let (ns, at) = (10f64.powi(decade), x(10f64.powi(decade)));
-        put(format!("<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/>"));
-        put(format!("<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", bottom + 17.0, time(ns)));
+    let mut mark = |ns: f64, colour: &str, has_label: bool| {
+        let at = x(ns);
+        put(format!("<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"{colour}\"/>"));
+        if has_label {
+            put(format!("<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", bottom + 17.0, time(ns)));
+        }
+    };
+    for decade in first as i32..last as i32 {
+        // Where there is room, 2 and 5 have labels, too.
+        let labels = last - first <= LABELLED;
+        (2..=9).for_each(|part: i32| {
+            mark(10f64.powi(decade) * f64::from(part), "#f0f0f0", labels && matches!(part, 2 | 5));
+        });
     }
+    (first as i32..=last as i32).for_each(|decade| mark(10f64.powi(decade), "#ccc", true));
     for (part, label) in ticks {
         let at = y(*part);
         put(format!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
@@ -136,7 +153,7 @@ fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl
     }
     put(format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>"));
     let middle = (LEFT + right) / 2.0;
-    put(format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness</text>", HEIGHT - 14.0));
+    put(format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness (log scale)</text>", HEIGHT - 14.0));
     let centre = (TOP + bottom) / 2.0;
     let turned = format!("transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\"");
     put(format!("<text {turned}>{}</text>", escaped(labels[1])));
@@ -147,7 +164,9 @@ fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl
         let points: Vec<String> =
             line.points.iter().map(|(ns, value)| format!("{:.1},{:.1}", x(*ns), y(height(*value)))).collect();
         let shape = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}");
-        put(format!("<polyline points=\"{}\" {shape}/>", points.join(" ")));
+        // A browser shows the title where the pointer is on the line.
+        let title = escaped(&line.name);
+        put(format!("<polyline points=\"{}\" {shape}><title>{title}</title></polyline>", points.join(" ")));
         let at = TOP + 10.0 + index as f64 * 18.0;
         put(format!("<path d=\"M{:.1} {at:.1}h22\" {shape}/>", right + 14.0));
         put(format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", right + 42.0, at + 4.0, escaped(&line.name)));
@@ -189,7 +208,7 @@ mod tests {
     #[test]
     fn charts_have_titles_units_and_legends_and_stay_inside() {
         for svg in [density(&results()), tails(&results())] {
-            for part in ["<title>", ">lateness<", ">100 us<", ">100 ms<", ">idle<", ">a&lt;b<"] {
+            for part in ["<title>", ">lateness (log scale)<", ">100 us<", ">100 ms<", ">idle<", ">a&lt;b<"] {
                 assert!(svg.contains(part), "{part}: {svg}");
             }
             let lines = lines(&svg);
@@ -212,6 +231,26 @@ mod tests {
         let (x, y) =
             (LEFT + 500f64.log10() / 5.0 * (WIDTH - RIGHT - LEFT), TOP + 2f64.log10() / 3.0 * (HEIGHT - BOTTOM - TOP));
         assert!(idle.iter().any(|point| (point.0 - x).abs() < 3.0 && (point.1 - y).abs() < 3.0), "{x} {y}: {idle:?}");
+    }
+
+    /// Samples from 10 us to 100 us have an axis of this decade, with its labels.
+    #[test]
+    fn the_axes_have_no_decade_without_samples() {
+        let mut results = results();
+        results.scenarios.truncate(1);
+        results.scenarios[0].rounds = vec![(0..2000).map(|i| 10_100 + i * 44).collect()];
+        let (tails, density) = (tails(&results), density(&results));
+        for svg in [&tails, &density] {
+            for part in [">10 us<", ">20 us<", ">50 us<", ">100 us<"] {
+                assert!(svg.contains(part), "{part}: {svg}");
+            }
+            assert!(!svg.contains(">1 us<") && !svg.contains(">1 ms<"), "{svg}");
+        }
+        for part in [">100 %<", ">10 %<", ">1 %<", ">0.1 %<", ">0.01 %<"] {
+            assert!(tails.contains(part), "{part}: {tails}");
+        }
+        let line = &lines(&density)[0];
+        assert!(line.first().unwrap().1 == line.last().unwrap().1 && line.first().unwrap().0 == LEFT, "{line:?}");
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn isolations_that_cannot_be_are_refused() {
         (&create(&all), "no CPU would remain"),
         (&[&create("0")[..], &["--name", "a/b"]].concat(), "cannot have the name"),
         (&[&create("0")[..], &["--with", "swap", "--without", "swap"]].concat(), "asked for and left out"),
+        (&["isolate", "advise", "--seconds", "10", "--period", "1s"], "measurements of 20 samples with a period of 1s"),
         (&["isolate", "undo", "--name", "none"], "there is no isolation `none`"),
         (&["isolate", "verify", "--name", "none"], "there is no isolation `none`"),
         (&["isolate", "move", "1", "--name", "none"], "there is no isolation `none`"),

@@ -422,7 +422,7 @@ fn another_user_is_refused_and_nothing_changes() {
         refused(&["isolate", "run", "--", "true"], 2, "there is no isolation", &before);
         refused(&["isolate", "verify"], 2, "there is no isolation", &before);
         refused(&["isolate", "status"], 0, "no CPU is isolated", &before);
-        refused(&latency("set,isolated-fifo", &[]), 3, "isolated-fifo: CPU sets need root", &before);
+        refused(&latency("set,isolated-fifo", &[]), 3, "isolated-fifo: CPU sets, interrupts and kernel threads belong to root", &before);
         refused(&latency("weight", &[]), 3, "groups of the cpu controller cannot be made", &before);
         refused(&latency("idle", &["--explain"]), 3, "run as root", &before);
         refused(&latency("idle,nice,fifo,deadline", &[]), 0, "not measured: nice: the kernel refuses nice -20", &before);

@@ -22,7 +22,7 @@ use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_latency::{Agreement, MIN_ROUNDS, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
-use takt_linux::isolate::{Isolator, Linux, Request};
+use takt_linux::isolate::{self, Request};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Halves, Raised, RunId, rt, watcher};
 use takt_workload::Code;
@@ -361,8 +361,7 @@ impl Experiment<'_> {
 
     fn isolate(&self, scenario: Scenario) -> Result<Isolation, Trouble> {
         let skipped = |why: &dyn std::fmt::Display| Trouble::Skipped(why.to_string());
-        let linux = Linux::open().map_err(|_| Trouble::Skipped("CPU sets need root".into()))?;
-        let mut isolator = Isolator::new(linux).map_err(|e| skipped(&e))?;
+        let mut isolator = isolate::open().map_err(|e| skipped(&e))?;
         let name = format!("latency-{}", std::process::id());
         let request = Request {
             name: name.clone(),
@@ -446,9 +445,9 @@ impl Isolation {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::machine(Code::CleanupFailed, why, "takt isolate undo --all # as root")
         };
-        let mut isolator = Isolator::new(Linux::open().map_err(|e| failed(&e))?).map_err(|e| failed(&e))?;
+        let mut isolator = isolate::open().map_err(|e| failed(&e))?;
         match isolator.undo(&self.name) {
-            Ok(_) | Err(takt_linux::isolate::Refusal::Unknown(_)) => Ok(()),
+            Ok(_) | Err(isolate::Refusal::Unknown(_)) => Ok(()),
             Err(e) => Err(failed(&e)),
         }
     }
