@@ -521,6 +521,8 @@ fn an_experiment_that_is_killed_leaves_nothing() {
                 "2",
                 "--stress-threads",
                 "2",
+                "--echo",
+                "udp",
             ];
             let run: Running = room.start(&command);
             until("the CPU is isolated", || Linux::journal().exists());

@@ -142,7 +142,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
             place.take()?;
             stress::run_command(command, *seconds)?;
         }
-        Process::Echo { echo } => measure::answer(*echo)?,
+        Process::Echo { echo } => {
+            // A killed measurement leaves no process that waits for its messages.
+            let end = rustix::process::Signal::KILL;
+            rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
+            measure::answer(*echo)?;
+        }
         Process::Schedule { arguments } => {
             // It stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
             let end = rustix::process::Signal::TERM;

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use takt_core::time::Span;
 use takt_linux::timer::{SignalTimer, Timer, now};
 
@@ -150,6 +151,9 @@ pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<
     Ok(all)
 }
 
+/// The second process answers within this time.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// The second process, which ends with its input.
 struct Peer {
     child: Child,
@@ -168,7 +172,7 @@ impl Peer {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             socket.connect(("127.0.0.1", u16::from_le_bytes(port)))?;
             // A datagram of the loopback device is lost only where memory lacks.
-            socket.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+            socket.set_read_timeout(Some(ANSWER))?;
             peer.socket = Some(socket);
         }
         Ok(peer)
@@ -177,7 +181,12 @@ impl Peer {
         let mut byte = [1];
         if let Some(socket) = &self.socket {
             socket.send(&byte)?;
-            return socket.recv(&mut byte).map(drop);
+            return match socket.recv(&mut byte) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    Err(io::Error::other(format!("the second process did not answer within {ANSWER:?}")))
+                }
+                received => received.map(drop),
+            };
         }
         let Child { stdin, stdout, .. } = &mut self.child;
         stdin.as_mut().expect("it is piped").write_all(&byte)?;
@@ -210,7 +219,7 @@ pub(crate) fn answer(echo: Echo) -> io::Result<()> {
             let mut output = io::stdout().lock();
             output.write_all(&socket.local_addr()?.port().to_le_bytes())?;
             output.flush()?;
-            // Its parent ends it; its end is that of the parent, too.
+            // Its parent ends it.
             loop {
                 let (_, from) = socket.recv_from(&mut byte)?;
                 socket.send_to(&byte, from)?;

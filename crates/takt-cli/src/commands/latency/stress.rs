@@ -201,10 +201,13 @@ pub(crate) fn run(kind: Kind, threads: usize, seconds: u64) -> io::Result<()> {
             }
         }
         Kind::Fork => loop {
-            let started = Command::new("true").stdin(Stdio::null()).status();
-            if started.is_err() {
+            match Command::new("true").stdin(Stdio::null()).status() {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(io::Error::other("the program `true` is not installed"));
+                }
                 // A limit of processes, for instance.
-                std::thread::sleep(Duration::from_millis(1));
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         },
         Kind::Timers => in_threads(threads, |_| {
@@ -257,7 +260,12 @@ fn in_threads(threads: usize, work: impl Fn(usize) + Sync) -> io::Result<()> {
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let work = &work;
-            std::thread::Builder::new().spawn_scoped(scope, move || work(thread))?;
+            let started = std::thread::Builder::new().spawn_scoped(scope, move || work(thread));
+            if let Err(e) = started {
+                // The threads that have begun never end, and less load than was asked for is none.
+                let _ = writeln!(io::stderr(), "only {thread} of {threads} threads can be started: {e}");
+                std::process::exit(1);
+            }
         }
         Ok(())
     })
