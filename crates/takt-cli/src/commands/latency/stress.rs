@@ -242,7 +242,7 @@ pub(crate) fn run_command(text: &str, seconds: u64) -> io::Result<()> {
         let mut child = command.spawn()?;
         let mut said = Vec::new();
         if let Some(stderr) = &mut child.stderr {
-            stderr.take(SAID).read_to_end(&mut said)?;
+            stderr.by_ref().take(SAID).read_to_end(&mut said)?;
             // A full pipe would stop the load.
             io::copy(stderr, &mut io::sink())?;
         }
