@@ -153,7 +153,10 @@ fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl
     }
     put(format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>"));
     let middle = (LEFT + right) / 2.0;
-    put(format!("<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness (log scale)</text>", HEIGHT - 14.0));
+    put(format!(
+        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness (log scale)</text>",
+        HEIGHT - 14.0
+    ));
     let centre = (TOP + bottom) / 2.0;
     let turned = format!("transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\"");
     put(format!("<text {turned}>{}</text>", escaped(labels[1])));

@@ -414,7 +414,8 @@ fn another_user_is_refused_and_nothing_changes() {
             &["run", &schedule, "--isolate", "--duration", "100ms"],
         ];
         let latency = |scenario, more: &[&'static str]| {
-            [&["latency", "--scenario", scenario, "--samples", "9", "--rounds", "1", "--stress-threads", "1"], more].concat()
+            [&["latency", "--scenario", scenario, "--samples", "9", "--rounds", "1", "--stress-threads", "1"], more]
+                .concat()
         };
         for args in of_root {
             refused(args, 3, "belong to root: nothing was changed", &before);
@@ -422,12 +423,27 @@ fn another_user_is_refused_and_nothing_changes() {
         refused(&["isolate", "run", "--", "true"], 2, "there is no isolation", &before);
         refused(&["isolate", "verify"], 2, "there is no isolation", &before);
         refused(&["isolate", "status"], 0, "no CPU is isolated", &before);
-        refused(&latency("set,isolated-fifo", &[]), 3, "isolated-fifo: CPU sets, interrupts and kernel threads belong to root", &before);
+        refused(
+            &latency("set,isolated-fifo", &[]),
+            3,
+            "isolated-fifo: CPU sets, interrupts and kernel threads belong to root",
+            &before,
+        );
         refused(&latency("weight", &[]), 3, "groups of the cpu controller cannot be made", &before);
         refused(&latency("idle", &["--explain"]), 3, "run as root", &before);
-        refused(&latency("idle,nice,fifo,deadline", &[]), 0, "not measured: nice: the kernel refuses nice -20", &before);
+        refused(
+            &latency("idle,nice,fifo,deadline", &[]),
+            0,
+            "not measured: nice: the kernel refuses nice -20",
+            &before,
+        );
         refused(&latency("idle,fifo", &[]), 0, "it needs root, CAP_SYS_NICE or a higher `ulimit -r`", &before);
-        refused(&latency("idle,deadline", &[]), 0, "not measured: deadline: the kernel refuses SCHED_DEADLINE", &before);
+        refused(
+            &latency("idle,deadline", &[]),
+            0,
+            "not measured: deadline: the kernel refuses SCHED_DEADLINE",
+            &before,
+        );
         let _undo = Undo;
         room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test"]).expect(0);
         let isolated = snapshot();

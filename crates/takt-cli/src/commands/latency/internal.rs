@@ -252,7 +252,10 @@ mod tests {
         let error = crate::failure::Failure::from(io::Error::other("`x` is refused: standard reason"));
         assert_eq!(reason(error.text().as_bytes()), "`x` is refused: standard reason");
         assert_eq!(reason(b""), "no message");
-        assert_eq!(of(Errno::INVAL, None), format!("the kernel refuses SCHED_FIFO 50: {}", io::Error::from(Errno::INVAL)));
+        assert_eq!(
+            of(Errno::INVAL, None),
+            format!("the kernel refuses SCHED_FIFO 50: {}", io::Error::from(Errno::INVAL))
+        );
     }
 
     #[test]

@@ -97,7 +97,11 @@ fn sweep(args: &Sweep) -> Outcome {
     if results.measured().next().is_none() {
         let reasons = results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?)));
         let message = format!("no scenario was measured: {}", reasons.collect::<Vec<_>>().join("; "));
-        return Err(Failure::machine(Code::MissingCapability, message, "`takt doctor` reports what this machine can do"));
+        return Err(Failure::machine(
+            Code::MissingCapability,
+            message,
+            "`takt doctor` reports what this machine can do",
+        ));
     }
     let claims = match args {
         Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),

@@ -390,7 +390,8 @@ impl Experiment<'_> {
     /// The times of the kernel's tracer `timerlat` for a task in SCHED_FIFO without load, by stages. The tracer's own task would be a second one, so no
     /// scenario is measured meanwhile.
     fn timerlat(&self, times: &mut [Vec<i64>; 3]) -> Result<(), Trouble> {
-        let Some((tracer, timerlat)) = self.tracer.as_ref().and_then(|t| Some((t, t.timerlat(self.args.period)?))) else {
+        let Some((tracer, timerlat)) = self.tracer.as_ref().and_then(|t| Some((t, t.timerlat(self.args.period)?)))
+        else {
             return Ok(());
         };
         let _timerlat = timerlat.map_err(Trouble::Skipped)?;
@@ -508,7 +509,9 @@ fn noise_note(cpu: usize, sources: BTreeMap<Source, Sum>) -> Option<String> {
 /// The times of the tracer `timerlat`: the median and the maximum of each stage.
 fn timerlat_note(cpu: usize, priority: u8, mut stages: [Vec<i64>; 3]) -> Option<String> {
     let mut said = Vec::new();
-    for (times, stage) in stages.iter_mut().zip(["the timer interrupt", "the task in the kernel", "the task in user space"]) {
+    for (times, stage) in
+        stages.iter_mut().zip(["the timer interrupt", "the task in the kernel", "the task in user space"])
+    {
         times.sort_unstable();
         let (median, max) = (times.get(times.len() / 2)?, times.last()?);
         said.push(format!("{stage} p50 {}, max {}", Span::from_ns(*median), Span::from_ns(*max)));
