@@ -52,7 +52,7 @@ killed_while_tracing() {
     takt doctor --clean || return
     traced_before
 }
-# The scenarios beside threads of interrupts. A PREEMPT_RT kernel has such threads. Another one may have some for single devices, or says that it has none.
+# The scenarios beside threads of interrupts. A PREEMPT_RT kernel has such threads, and another one with the parameter `threadirqs`, by which it is booted here.
 beside_interrupts() {
     takt latency --scenario fifo,rt-above,rt-below --stress timers --stress-threads 2 --samples 300 --rounds 3 > report.txt
     status=$?
