@@ -1,7 +1,7 @@
 //! The worth of changes of a machine: a figure of one scenario minus the same figure of another one that was measured in turn with it.
 
 use crate::figures::{Interval, QUANTILES, Quantile, Rounds, middle};
-use crate::results::{Results, Scenario};
+use crate::results::{MIN_ROUNDS, Results, Scenario};
 use std::fmt;
 use std::str::FromStr;
 

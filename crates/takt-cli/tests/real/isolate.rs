@@ -429,6 +429,8 @@ fn another_user_is_refused_and_nothing_changes() {
             "isolated-fifo: CPU sets, interrupts and kernel threads belong to root",
             &before,
         );
+        let check = ["latency", "--check-order", "--samples", "9", "--rounds", "3", "--stress-threads", "1"];
+        refused(&check, 3, "this cannot be checked: idle-fifo: the kernel refuses SCHED_FIFO 50", &before);
         refused(&latency("weight", &[]), 3, "groups of the cpu controller cannot be made", &before);
         refused(&latency("idle", &["--explain"]), 3, "run as root", &before);
         refused(

@@ -23,6 +23,7 @@ use takt_workload::Code;
 
 /// The medians of two programs that measure the same differ by that at most. `cyclictest` reports whole microseconds, which is half a microsecond of it.
 const PROGRAMS_LIMIT: Span = Span::from_us(2);
+const DOCTOR: &str = "run it as root; `takt doctor` reports what this machine can do";
 /// The samples of a scenario take less than this.
 const LONGEST: Span = Span::from_secs(366 * 24 * 3600);
 
@@ -97,11 +98,7 @@ fn sweep(args: &Sweep) -> Outcome {
     if results.measured().next().is_none() {
         let reasons = results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?)));
         let message = format!("no scenario was measured: {}", reasons.collect::<Vec<_>>().join("; "));
-        return Err(Failure::machine(
-            Code::MissingCapability,
-            message,
-            "`takt doctor` reports what this machine can do",
-        ));
+        return Err(Failure::machine(Code::MissingCapability, message, DOCTOR));
     }
     let claims = match args {
         Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),
@@ -124,6 +121,12 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.tails, &|| takt_latency::tails(&results));
     write(&args.density, &|| takt_latency::density(&results));
     written?;
+    // A scenario that was not measured is no answer to the check.
+    let unmeasured: Vec<String> = results.scenarios.iter().filter_map(takt_latency::Scenario::unmeasured).collect();
+    if (args.check_order || args.check_cyclictest) && !unmeasured.is_empty() {
+        let message = format!("this cannot be checked: {}", unmeasured.join("; "));
+        return Err(Failure::machine(Code::MissingCapability, message, DOCTOR));
+    }
     let agrees = |limit: Span| results.agreements().all(|(_, agreement)| agreement.holds(limit.ns()));
     let holds = claims.iter().all(|claim| claim.holds) && args.check_trace.is_none_or(agrees);
     Ok(if holds { Verdict::Done } else { Verdict::No })
