@@ -16,6 +16,8 @@ const BOTTOM: f64 = 55.0;
 const CLASSES: f64 = 20.0;
 /// On an axis with so many decades at most, there is room for more labels.
 const LABELLED: f64 = 3.0;
+/// So many ticks at most are above zero on an axis of shares.
+const TICKS: f64 = 5.0;
 /// Lateness below one microsecond is drawn as one microsecond.
 const LEAST_NS: i64 = 1000;
 
@@ -45,9 +47,8 @@ pub fn density(results: &Results) -> String {
         Line { name, points }
     });
     let lines: Vec<Line> = lines.collect();
-    let top = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
-    let ticks: Vec<(f64, String)> =
-        (0..=4).map(|part| (f64::from(part) / 4.0, format!("{:.1} %", top * f64::from(part) * 25.0))).collect();
+    let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
+    let (top, ticks) = shares(highest);
     let labels = ["Density of the lateness", "share of samples, a class of 1/20 decade"];
     draw(labels, &lines, &ticks, |share| share / top)
 }
@@ -77,6 +78,19 @@ pub fn tails(results: &Results) -> String {
     let labels = ["Tails of the lateness", "share of samples that are later (log scale)"];
     let ticks: Vec<_> = ticks.collect();
     draw(labels, &lines, &ticks, |share| (1.0 + share.max(1e-12).log10() / decades).max(0.0))
+}
+
+/// An axis of shares from zero to a round value that is not below `highest`: that value, and ticks with their labels. The ticks are 1, 2 or 5 times a power
+/// of ten apart.
+fn shares(highest: f64) -> (f64, Vec<(f64, String)>) {
+    let least = highest / TICKS;
+    let power = 10f64.powf(least.log10().floor());
+    let step = [1.0, 2.0, 5.0].map(|part| part * power).into_iter().find(|step| *step >= least).unwrap_or(10.0 * power);
+    // A value that is a tick but for rounding needs no further one.
+    let count = (highest / step - 1e-6).ceil().max(1.0);
+    let decimals = (-(step * 100.0).log10() - 1e-6).ceil().max(0.0) as usize;
+    let tick = |index: i32| (f64::from(index) / count, format!("{:.decimals$} %", step * f64::from(index) * 100.0));
+    (step * count, (0..=count as i32).map(tick).collect())
 }
 
 /// The samples of each scenario in ascending order.
@@ -254,6 +268,21 @@ mod tests {
         }
         let line = &lines(&density)[0];
         assert!(line.first().unwrap().1 == line.last().unwrap().1 && line.first().unwrap().0 == LEFT, "{line:?}");
+    }
+
+    #[test]
+    fn shares_have_round_ticks() {
+        for (highest, top, labels) in [
+            (0.402, 0.5, &["0 %", "10 %", "20 %", "30 %", "40 %", "50 %"][..]),
+            (1.0, 1.0, &["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
+            (0.2, 0.2, &["0 %", "5 %", "10 %", "15 %", "20 %"]),
+            (0.021, 0.025, &["0.0 %", "0.5 %", "1.0 %", "1.5 %", "2.0 %", "2.5 %"]),
+        ] {
+            let (found, ticks) = shares(highest);
+            let found_labels: Vec<&str> = ticks.iter().map(|tick| &*tick.1).collect();
+            assert!((found - top).abs() < 1e-9 && ticks.last().unwrap().0 == 1.0, "{highest}: {found}");
+            assert_eq!(found_labels, labels, "{highest}");
+        }
     }
 
     #[test]

@@ -449,7 +449,8 @@ fn another_user_is_refused_and_nothing_changes() {
         let _undo = Undo;
         room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test"]).expect(0);
         let isolated = snapshot();
-        for args in of_root {
+        // A run has not even the CPU of its schedule.
+        for args in &of_root[..4] {
             refused(args, 3, "belong to root: nothing was changed", &isolated);
         }
         refused(&["isolate", "run", "--", "true"], 3, "this process cannot enter the isolation", &isolated);
