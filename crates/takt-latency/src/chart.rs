@@ -16,6 +16,10 @@ const BOTTOM: f64 = 55.0;
 const CLASSES: f64 = 20.0;
 /// On an axis with so many decades at most, there is room for more labels.
 const LABELLED: f64 = 3.0;
+/// So many densities at most are drawn over each other. More of them are one above the other.
+const OVER: usize = 4;
+/// The height of a row of a density.
+const ROW: f64 = 44.0;
 /// So many ticks at most are above zero on an axis of shares.
 const TICKS: f64 = 5.0;
 /// Lateness below one microsecond is drawn as one microsecond.
@@ -50,7 +54,9 @@ pub fn density(results: &Results) -> String {
     let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
     let (top, ticks) = shares(highest);
     let labels = ["Density of the lateness", "share of samples, a class of 1/20 decade"];
-    draw(labels, &lines, &ticks, |share| share / top)
+    // More lines over each other cannot be told apart.
+    let layout = if lines.len() > OVER { Layout::Rows } else { Layout::Over };
+    draw(labels, &lines, &ticks, layout, |share| share / top)
 }
 
 /// The share of samples that exceed a lateness, with both axes logarithmic: the tails.
@@ -77,7 +83,7 @@ pub fn tails(results: &Results) -> String {
     });
     let labels = ["Tails of the lateness", "share of samples that are later (log scale)"];
     let ticks: Vec<_> = ticks.collect();
-    draw(labels, &lines, &ticks, |share| (1.0 + share.max(1e-12).log10() / decades).max(0.0))
+    draw(labels, &lines, &ticks, Layout::Over, |share| (1.0 + share.max(1e-12).log10() / decades).max(0.0))
 }
 
 /// An axis of shares from zero to a round value that is not below `highest`: that value, and ticks with their labels. The ticks are 1, 2 or 5 times a power
@@ -129,17 +135,33 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws lines. `height` maps a value to a part of the height, from 0 to 1.
-fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl Fn(f64) -> f64) -> String {
+/// The place of the lines: one above the other, or over each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Over,
+    Rows,
+}
+
+/// Draws lines. `height` maps a value to a part of the height, from 0 to 1. In rows, a part of the height is one of the row.
+fn draw(
+    labels: [&str; 2],
+    lines: &[Line],
+    ticks: &[(f64, String)],
+    layout: Layout,
+    height: impl Fn(f64) -> f64,
+) -> String {
     let times = || lines.iter().flat_map(|line| &line.points).map(|point| point.0.max(LEAST_NS as f64).log10());
     let first = times().fold(f64::INFINITY, f64::min).min(9.0).floor();
     let last = times().fold(f64::NEG_INFINITY, f64::max).max(first + 1.0).ceil();
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let rows = layout == Layout::Rows;
+    let right = WIDTH - RIGHT;
+    let bottom = if rows { TOP + lines.len() as f64 * ROW } else { HEIGHT - BOTTOM };
+    let whole = bottom + BOTTOM;
     let x = |ns: f64| LEFT + (ns.max(LEAST_NS as f64).log10() - first) / (last - first) * (right - LEFT);
     let y = |part: f64| bottom - part * (bottom - TOP);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <title>{0}</title>\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {whole}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <title>{0}</title>\n<rect width=\"{WIDTH}\" height=\"{whole}\" fill=\"white\"/>\n\
          <text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{0}</text>\n",
         escaped(labels[0]),
     );
@@ -160,33 +182,40 @@ fn draw(labels: [&str; 2], lines: &[Line], ticks: &[(f64, String)], height: impl
         });
     }
     (first as i32..=last as i32).for_each(|decade| mark(10f64.powi(decade), "#ccc", true));
-    for (part, label) in ticks {
+    for (part, label) in ticks.iter().filter(|_| !rows) {
         let at = y(*part);
         put(format!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
         put(format!("<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 6.0, at + 4.0));
     }
     put(format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>"));
     let middle = (LEFT + right) / 2.0;
-    put(format!(
-        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">lateness (log scale)</text>",
-        HEIGHT - 14.0
-    ));
+    let axis = format!("x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\"", whole - 14.0);
+    put(format!("<text {axis}>lateness (log scale)</text>"));
     let centre = (TOP + bottom) / 2.0;
     let turned = format!("transform=\"translate(16 {centre:.1}) rotate(-90)\" text-anchor=\"middle\"");
-    put(format!("<text {turned}>{}</text>", escaped(labels[1])));
+    let scale = ticks.last().filter(|_| rows).map_or(String::new(), |(_, top)| format!("; a row is {top} high"));
+    put(format!("<text {turned}>{}{scale}</text>", escaped(labels[1])));
     for (index, line) in lines.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        // Beyond the colours, lines are dashed.
-        let dash = if index < COLOURS.len() { "" } else { " stroke-dasharray=\"5 3\"" };
+        let foot = TOP + (index + 1) as f64 * ROW;
+        let y = |part: f64| if rows { foot - part * ROW } else { y(part) };
         let points: Vec<String> =
             line.points.iter().map(|(ns, value)| format!("{:.1},{:.1}", x(*ns), y(height(*value)))).collect();
-        let shape = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}");
+        // Beyond the colours, lines are dashed.
+        let dash = if rows || index < COLOURS.len() { "" } else { " stroke-dasharray=\"5 3\"" };
+        let fill = if rows { format!("{colour}\" fill-opacity=\"0.25") } else { "none".to_owned() };
+        let shape = format!("fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}");
         // A browser shows the title where the pointer is on the line.
         let title = escaped(&line.name);
         put(format!("<polyline points=\"{}\" {shape}><title>{title}</title></polyline>", points.join(" ")));
-        let at = TOP + 10.0 + index as f64 * 18.0;
-        put(format!("<path d=\"M{:.1} {at:.1}h22\" {shape}/>", right + 14.0));
-        put(format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", right + 42.0, at + 4.0, escaped(&line.name)));
+        if rows {
+            put(format!("<path d=\"M{LEFT} {foot}H{right}\" stroke=\"#ccc\"/>"));
+            put(format!("<text x=\"{:.1}\" y=\"{:.1}\">{title}</text>", right + 14.0, foot - 4.0));
+        } else {
+            let at = TOP + 10.0 + index as f64 * 18.0;
+            put(format!("<path d=\"M{:.1} {at:.1}h22\" {shape}/>", right + 14.0));
+            put(format!("<text x=\"{:.1}\" y=\"{:.1}\">{title}</text>", right + 42.0, at + 4.0));
+        }
     }
     svg + "</svg>\n"
 }
@@ -268,6 +297,32 @@ mod tests {
         }
         let line = &lines(&density)[0];
         assert!(line.first().unwrap().1 == line.last().unwrap().1 && line.first().unwrap().0 == LEFT, "{line:?}");
+    }
+
+    /// Many densities are one above the other, each with its name, and none leaves its row.
+    #[test]
+    fn many_densities_have_a_row_each() {
+        let mut results = results();
+        for index in 0..8 {
+            let name = format!("more-{index}");
+            results.scenarios.push(Scenario { name, ..results.scenarios[0].clone() });
+        }
+        let svg = density(&results);
+        for (index, line) in lines(&svg).iter().enumerate() {
+            let (top, foot) = (TOP + index as f64 * ROW, TOP + (index + 1) as f64 * ROW);
+            assert!(line.iter().all(|point| (top - 0.1..=foot + 0.1).contains(&point.1)), "{index}: {line:?}");
+            assert!(line.iter().any(|point| point.1 < foot - 1.0), "{index}: {line:?}");
+        }
+        assert_eq!(lines(&svg).len(), 10);
+        for part in [
+            ">more-7</text>",
+            "; a row is ",
+            ">lateness (log scale)<",
+            &format!("0 {WIDTH} {}", TOP + 10.0 * ROW + BOTTOM),
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        assert!(!tails(&results).contains("a row is"), "tails are over each other");
     }
 
     #[test]

@@ -5,9 +5,11 @@ use crate::figures::{Figures, QUANTILES};
 use crate::results::{Results, Scenario};
 use std::fmt::Write;
 
-const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#111}\
-    table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #ddd}\
-    th:first-child,td:first-child{text-align:left}small{color:#555}td+td,th small{white-space:nowrap}svg{width:100%;height:auto}";
+const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#111}\
+    .wide{overflow-x:auto}table{border-collapse:collapse;margin:1em 0;font-size:13px}\
+    th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\
+    th:first-child,td:first-child{text-align:left;min-width:15em}small{color:#555}td+td,th small{white-space:nowrap}\
+    svg{width:100%;height:auto}";
 
 /// The report: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
 #[must_use]
@@ -22,7 +24,7 @@ pub fn html(results: &Results, seed: u64) -> String {
     );
     // Writing to a string cannot fail.
     let mut put = |text: String| _ = writeln!(page, "{text}");
-    put("<h2>Figures in microseconds</h2>\n<table><tr><th>scenario</th><th>samples</th><th>min</th><th>mean</th>"
+    put("<h2>Figures in microseconds</h2>\n<div class=\"wide\"><table><tr><th>scenario</th><th>samples</th><th>min</th><th>mean</th>"
         .into());
     put("<th>standard deviation</th>".into());
     QUANTILES.iter().for_each(|(_, name)| put(format!("<th>{name} <small>(95 %)</small></th>")));
@@ -46,7 +48,7 @@ pub fn html(results: &Results, seed: u64) -> String {
         }
         put(format!("<td>{}</td><td>{:.1}</td></tr>", f.over, f.stolen as f64 / 1e6));
     }
-    put("</table>\n<h2>Tails</h2>".into());
+    put("</table></div>\n<h2>Tails</h2>".into());
     put(tails(results));
     put("<h2>Density</h2>".into());
     put(density(results));
