@@ -173,7 +173,10 @@ pub type Answer = Result<Done, Refusal>;
 /// Takes an answer. It is called on the supervisor's thread, so it must not wait.
 pub type AnswerTo = Box<dyn FnOnce(Answer) + Send>;
 
-/// A policy is prepared so often at most for one command, since terms of tasks may change meanwhile.
+/// Why a task cannot be wanted yet.
+const LEAVES: &str = "a task that is to stay leaves when its present job is over";
+
+/// A change is prepared so often at most for one command, since terms of tasks may change meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// A command with its sender.
@@ -294,12 +297,16 @@ pub struct Control {
     waiting: VecDeque<Pending>,
     /// The command whose change is on its way to the engine.
     outstanding: Option<Pending>,
+    /// The tasks that return by that change: their processes do not end meanwhile.
+    returning: Vec<TaskId>,
     /// How often a policy for it came too late.
     attempts: u32,
     /// The answer to the command whose window table waits for the end of the major frame, and the instant of its step.
     awaited: Option<(Time, AnswerTo)>,
     /// A command has asked for the end, with this time of grace.
     pub(crate) stop: Option<Span>,
+    /// The sender of that command, and the command, until the observer learns of it.
+    pub(crate) stopped_by: Option<(Issuer, String)>,
     pub(crate) is_incomplete: bool,
 }
 
@@ -346,9 +353,11 @@ impl Control {
             wake,
             waiting: VecDeque::new(),
             outstanding: None,
+            returning: Vec::new(),
             attempts: 0,
             awaited: None,
             stop: None,
+            stopped_by: None,
             is_incomplete: false,
         };
         Ok((control, handle))
@@ -419,8 +428,9 @@ impl Control {
 
     /// The tasks that have left since the last call and whose processes are to end, with their time of grace.
     pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
-        let engine = &self.mirror.engine;
-        let (left, stays) = self.ends.drain(..).partition(|(task, _)| engine.is_gone(*task));
+        let (engine, returning) = (&self.mirror.engine, &self.returning);
+        let has_left = |(task, _): &(TaskId, Span)| engine.is_gone(*task) && !returning.contains(task);
+        let (left, stays) = self.ends.drain(..).partition(has_left);
         self.ends = stays;
         left
     }
@@ -450,7 +460,7 @@ impl Control {
                     (order.answer)(Ok(Done::Status(Box::new(status))));
                 }
                 Command::Stop { grace } => {
-                    self.stop.get_or_insert(grace);
+                    self.end_by(grace, order.issuer, order.text);
                     (order.answer)(Ok(Done::Stopping));
                 }
                 _ if self.waiting.len() >= WAITING => (order.answer)(Err(Refusal::Busy("too many changes wait"))),
@@ -462,6 +472,8 @@ impl Control {
             match self.prepare(&pending.order.command, pending.joins) {
                 Ok(Asked::Change(change)) => {
                     self.outstanding = Some(pending);
+                    let returns = |input: &Input| if let Input::Enter { task } = *input { Some(task) } else { None };
+                    self.returning = change.inputs.iter().filter_map(returns).collect();
                     return Some(change);
                 }
                 Ok(Asked::Start(tasks)) => {
@@ -482,6 +494,13 @@ impl Control {
         None
     }
 
+    /// The first command that asks for the end has an effect.
+    fn end_by(&mut self, grace: Span, issuer: Issuer, text: String) {
+        if self.stop.is_none() {
+            (self.stop, self.stopped_by) = (Some(grace), Some((issuer, text)));
+        }
+    }
+
     /// The window tables that may take over since the last call.
     pub(crate) fn new_tables(&mut self) -> Vec<WindowTable> {
         std::mem::take(&mut self.new_tables)
@@ -499,9 +518,10 @@ impl Control {
     /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
     pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
         let pending = self.outstanding.take()?;
+        let returning = std::mem::take(&mut self.returning);
         let Some(at) = change.made else {
             self.attempts += 1;
-            if change.has_policy() && self.attempts < ATTEMPTS {
+            if (change.has_policy() || change.is_outdated) && self.attempts < ATTEMPTS {
                 self.waiting.push_front(pending);
                 return None;
             }
@@ -519,6 +539,8 @@ impl Control {
             return None;
         };
         self.attempts = 0;
+        // Their processes, which were to end, have not been asked to.
+        self.ends.retain(|(task, _)| !returning.contains(task));
         let Pending { order: Order { issuer, text, answer, .. }, joins } = pending;
         for new in self.joining.take_if(|_| joins).into_iter().flat_map(|joining| joining.tasks) {
             self.tasks.push((new.process.name.clone(), false));
@@ -544,10 +566,11 @@ impl Control {
         let joining = self.joining.take().and_then(|joining| joining.order);
         let pending = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).map(|pending| pending.order);
         let left: Vec<Order> = joining.into_iter().chain(pending).collect();
-        for order in left.into_iter().chain(self.orders.try_iter()) {
+        let orders: Vec<Order> = left.into_iter().chain(self.orders.try_iter()).collect();
+        for order in orders {
             match order.command {
                 Command::Stop { grace } => {
-                    self.stop.get_or_insert(grace);
+                    self.end_by(grace, order.issuer, order.text);
                     (order.answer)(Ok(Done::Stopping));
                 }
                 _ => (order.answer)(Err(Refusal::Over("the run has ended"))),
@@ -634,7 +657,7 @@ impl Control {
                 let task = self.task(name)?;
                 let is_gone = self.mirror.engine.is_gone(task);
                 if is_gone && (end.is_none() || self.mirror.has_ended(task)) {
-                    return Err(impossible(format!("task `{name}` has left already"), "`add` lets it come back"));
+                    return Err(impossible(format!("task `{name}` has left already"), self.way_back(task)));
                 }
                 self.own(task)?;
                 if end.is_some() && !self.endable[task.index()] {
@@ -650,10 +673,10 @@ impl Control {
                 let task = self.task(name)?;
                 if !self.mirror.engine.is_released_by_events(task) {
                     let reason = format!("jobs of task `{name}` are not released by events");
-                    return Err(impossible(reason, "only tasks with `event:` or `after:` can be triggered"));
+                    return Err(impossible(reason, "only tasks with the key `event` can be triggered"));
                 }
                 if self.mirror.engine.is_gone(task) {
-                    return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+                    return Err(impossible(format!("task `{name}` has left"), self.way_back(task)));
                 }
                 (vec![Input::Release { task }], None)
             }
@@ -680,20 +703,32 @@ impl Control {
         Ok(())
     }
 
+    /// What can be done about a task that has left.
+    fn way_back(&self, task: TaskId) -> &'static str {
+        match self.mirror.has_ended(task) {
+            false => "`add` lets it come back",
+            true => "its program has ended, so it stays away; `add --from FILE` adds a task of another name",
+        }
+    }
+
     fn enter(&mut self, name: &str) -> Result<Vec<Input>, Refusal> {
         let task = self.task(name)?;
         self.own(task)?;
+        if self.mirror.engine.is_leaving(task) {
+            return Err(Refusal::Busy(LEAVES));
+        }
         if !self.mirror.engine.is_gone(task) {
             return Err(impossible(format!("task `{name}` is there already"), "`remove` lets it leave"));
         }
         if self.mirror.has_ended(task) {
             let reason = format!("the program of task `{name}` has ended");
-            return Err(impossible(reason, "begin another run; `on_exit: restart` replaces a program that ends"));
+            return Err(impossible(
+                reason,
+                "`add --from FILE` adds a task of another name; `on_exit: restart` replaces a program that ends",
+            ));
         }
         let terms = self.mirror.engine.agreed(task);
         self.admit(task, &terms)?;
-        // Its process, which was to end, has not been asked to.
-        self.ends.retain(|(other, _)| *other != task);
         Ok(vec![Input::Enter { task }])
     }
 
@@ -855,7 +890,7 @@ impl Control {
         self.own(task)?;
         if self.mirror.engine.is_gone(task) {
             let name = &self.tasks[task.index()].0;
-            return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+            return Err(impossible(format!("task `{name}` has left"), self.way_back(task)));
         }
         self.terms(task, new)
     }
@@ -1031,14 +1066,18 @@ impl Control {
     /// added is named in `fixed`.
     fn newcomers(&self, target: &Target, fixed: &mut Vec<String>) -> Vec<NewTask> {
         let has = |name: &String| self.tasks.iter().any(|(own, _)| own == name);
-        let has_windows = !self.mirror.engine.system().windows.is_empty() || !target.system.windows.is_empty();
+        let side = match (&self.mirror.engine.system().windows[..], &target.system.windows[..]) {
+            ([], []) => None,
+            ([], _) => Some("the file"),
+            _ => Some("the run"),
+        };
         let mut new: Vec<&NewTask> = Vec::new();
         for name in target.tasks.iter().filter(|name| !has(name)) {
             let excluded = target.excluded.iter().find(|(other, _)| other == name);
-            match target.new.iter().find(|new| new.process.name == *name) {
-                _ if has_windows => fixed.push(format!("task `{name}` is new, and the run has a window table")),
-                Some(task) => new.push(task),
-                None => fixed.push(match excluded {
+            match (target.new.iter().find(|new| new.process.name == *name), side) {
+                (_, Some(side)) => fixed.push(format!("task `{name}` is new, and {side} has a window table")),
+                (Some(task), None) => new.push(task),
+                (None, None) => fixed.push(match excluded {
                     Some((_, why)) => format!("{why} (task `{name}` is new)"),
                     None => format!("task `{name}` is new"),
                 }),
@@ -1070,7 +1109,7 @@ impl Control {
         let domain_of = |system: &System, task: usize| {
             system.domains.iter().position(|domain| domain.tasks.contains(&TaskId(task as u32)))
         };
-        let (mut wanted, mut leaving) = (Vec::new(), Vec::new());
+        let (mut wanted, mut leaving, mut leaves) = (Vec::new(), Vec::new(), false);
         for (index, name) in own.iter().enumerate() {
             let task = TaskId(index as u32);
             let (is_gone, of_kernel) = (self.mirror.engine.is_gone(task), self.tasks[index].1);
@@ -1105,6 +1144,7 @@ impl Control {
                 importance: Some(new.importance),
                 utility: utility.filter(|utility| *utility != old.height()),
             };
+            leaves |= !has_windows && self.mirror.engine.is_leaving(task);
             // A program that has ended does not return.
             if !of_kernel && !(is_gone && (has_windows || self.mirror.has_ended(task))) {
                 inputs.extend(is_gone.then_some(Input::Enter { task }));
@@ -1152,6 +1192,13 @@ impl Control {
             let reason = format!("this cannot change in place: {}", fixed.join(", "));
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
+        if leaves {
+            return Err(Refusal::Busy(LEAVES));
+        }
+        // The present table may be the wanted one, and would not stay.
+        if has_windows && self.awaited.is_some() {
+            return Err(Refusal::Busy("another window table waits for the end of the major frame"));
+        }
         let mut install = match policies.first() {
             Some((domain, to)) => {
                 let fallback = target.fallbacks.iter().find(|(of, _)| of == to).map(|(_, fallback)| *fallback);
@@ -1159,9 +1206,6 @@ impl Control {
             }
             None => None,
         };
-        if table.is_some() && self.awaited.is_some() {
-            return Err(Refusal::Busy("another window table waits for the end of the major frame"));
-        }
         for (task, terms) in wanted {
             let described = &self.mirror.engine.system().tasks[task.index()];
             let movable = matches!(
