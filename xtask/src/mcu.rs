@@ -88,6 +88,7 @@ fn checked(part: Part) -> Result<()> {
     bench.repeated()?;
     bench.inversion()?;
     bench.faults()?;
+    bench.refused()?;
     bench.idle()?;
     bench.interrupts()?;
     bench.parallel()?;
@@ -154,6 +155,23 @@ impl Bench {
             println!("priority inversion with {locking}: the high task takes {longest} us");
             ensure!(expected.contains(&longest), "priority inversion with {locking}: {longest} us");
         }
+        self.gives_up()
+    }
+
+    /// The high task gives up after 2 ms, in both of its jobs. The low task then inherits nothing, and the middle one runs before it: otherwise that
+    /// would wait for another millisecond.
+    fn gives_up(&self) -> Result<()> {
+        let image = self.build("sync", "s", &[("TAKT_LOCKING", "timed")])?;
+        let summary = self.emulate(&image, &root().join("mcu/apps/sync/timed.yaml"), None, &[])?;
+        let own = |index: usize| summary["figures"]["own"][index][1].as_u64().unwrap_or(0);
+        println!(
+            "a lock with an end: the high task takes {} us, {} time-outs, the middle task {} us",
+            own(0),
+            own(1),
+            own(2)
+        );
+        let in_time = (3_000..3_500).contains(&own(0)) && (20_900..21_700).contains(&own(2));
+        ensure!(in_time && own(1) == 2 && summary["differing_from_replay"] == 0, "a lock with an end: {summary}");
         Ok(())
     }
 
@@ -182,6 +200,27 @@ impl Bench {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// Images that lack memory or a feature: the first one says so before its start, and the other one is not built.
+    fn refused(&self) -> Result<()> {
+        let image = self.build("faults", "s", &[("TAKT_FAULT", "memory")])?;
+        let mut command = Command::new(&self.takt);
+        command.args(["mcu", "run"]).arg(&image).arg(root().join("mcu/apps/faults/faults.yaml"));
+        let output = command.output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && text.contains("fault: out of memory outside of tasks"),
+            "too little RAM: {text}"
+        );
+        let output = self.cargo("first", "z", &[("TAKT_WORKLOAD", "skip.yaml")], &[]).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && text.contains("needs the feature `backlogs` of takt-mcu"),
+            "a missing feature: {text}"
+        );
+        println!("an image without memory or a feature is refused");
         Ok(())
     }
 
