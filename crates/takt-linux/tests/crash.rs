@@ -109,7 +109,7 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
     requests.frequency(0, 1_200_000);
     requests.frequency(1, 800_000);
     requests.latency(1, Some(0));
-    requests.post();
+    requests.post(None);
     println!("{run}");
     std::io::stdout().flush().unwrap();
     std::io::stdin().read_line(&mut String::new()).unwrap();
