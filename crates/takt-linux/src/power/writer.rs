@@ -217,22 +217,26 @@ fn run(shared: &Shared, mut files: Files, expects: bool) -> (Files, Written) {
     let mut written = Written::default();
     let (mut frequencies, mut latencies) = (vec![None; files.domains.len()], vec![None; shared.latencies.len()]);
     let mut forecast = Forecast::new();
+    // When refused requests are written again.
+    let mut retry = Span::MAX;
     loop {
         // Read before the mailboxes: what is posted before the end is written.
         let over = shared.over.load(Ordering::Acquire);
+        let repeats = over || now() >= retry;
         let planned = shared.planned.swap(UNPLANNED, Ordering::Acquire);
         let mut found = planned != UNPLANNED;
         for (index, setter) in files.domains.iter_mut().enumerate() {
             let khz = shared.frequencies[index].swap(EMPTY, Ordering::AcqRel);
             found |= khz != EMPTY;
-            if let Some(khz) = Some(khz).filter(|khz| *khz != EMPTY).or(frequencies[index]) {
+            let refused = frequencies[index].filter(|_| repeats);
+            if let Some(khz) = Some(khz).filter(|khz| *khz != EMPTY).or(refused) {
                 frequencies[index] = written.take(|| setter.set(khz)).err().map(|()| khz);
             }
         }
         for (index, refused) in latencies.iter_mut().enumerate() {
             let request = shared.latencies[index].swap(NO_REQUEST, Ordering::AcqRel);
             found |= request != NO_REQUEST;
-            let request = Some(request).filter(|request| *request != NO_REQUEST).or(*refused);
+            let request = Some(request).filter(|request| *request != NO_REQUEST).or(refused.filter(|_| repeats));
             if let (Some(request), Some(files)) = (request, &mut files.latencies) {
                 let limit = request.checked_sub(1).and_then(|us| u32::try_from(us).ok());
                 *refused = written.take(|| files.set(index, limit).map(|()| Set::Exact)).err().map(|()| request);
@@ -247,9 +251,12 @@ fn run(shared: &Shared, mut files: Files, expects: bool) -> (Files, Written) {
         if !found {
             forecast.nothing(now());
         }
-        let repeats = frequencies.iter().any(Option::is_some) || latencies.iter().any(Option::is_some);
-        let next = if repeats { forecast.next().min(now() + RETRY) } else { forecast.next() };
-        sleep(shared, next);
+        retry = match frequencies.iter().any(Option::is_some) || latencies.iter().any(Option::is_some) {
+            true if repeats || retry == Span::MAX => now() + RETRY,
+            true => retry,
+            false => Span::MAX,
+        };
+        sleep(shared, forecast.next().min(retry));
     }
 }
 

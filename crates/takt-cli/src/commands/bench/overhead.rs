@@ -295,18 +295,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             for &controller in &controllers {
                 let (alone, bare, takt, power) = (vec![], vec![], vec![], vec![]);
                 let (requested, written, wakeups) = (0, 0, 0);
-                cases.push(Case {
-                    length,
-                    form,
-                    controller,
-                    alone,
-                    bare,
-                    takt,
-                    power,
-                    requested,
-                    written,
-                    wakeups,
-                });
+                cases.push(Case { length, form, controller, alone, bare, takt, power, requested, written, wakeups });
             }
         }
     }
