@@ -8,6 +8,14 @@ use takt_linux::rt::Class;
 use takt_linux::{Identity, JobEnd, Limit, Signal, UnknownIdentity};
 use takt_workload::{Client, Code, Diagnostic, Observed, Spawn, Workload};
 
+/// Whether this program began with this signal ignored, as by `nohup`. Signals that it handles by now are not ignored any longer.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (ignored >> (signal - 1)) & 1 == 1
+}
+
 /// A setting that this machine or user does not allow.
 pub(crate) struct Fault {
     task: TaskId,

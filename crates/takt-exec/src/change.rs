@@ -40,12 +40,15 @@ pub(crate) struct Change {
     /// All policies that the run has learned of since its start.
     pub(crate) loaded: Vec<PolicySpec>,
     /// How often terms of tasks had changed in the engine when it was prepared ([`Engine::changes_of_terms`]). A policy that was prepared for other
-    /// terms is not installed: the replay of the run would build it for the present ones.
+    /// terms is not installed: the replay of the run would build it for the present ones. Terms that a policy has admitted beside others are not set: a
+    /// program may have been granted the rest of the CPU time meanwhile.
     pub(crate) terms: u32,
     /// The tasks that it adds.
     pub(crate) newcomers: Vec<Newcomer>,
     /// The instant of the step that has taken it; `None` when it came too late.
     pub(crate) made: Option<Time>,
+    /// It came too late because terms of tasks have changed since it was prepared.
+    pub(crate) is_outdated: bool,
 }
 
 /// A task that is added, as far as the scheduler has to know its process.
@@ -82,7 +85,7 @@ impl fmt::Debug for Change {
 
 impl Change {
     pub(crate) fn new(inputs: Vec<Input>, install: Option<Install>, loaded: Vec<PolicySpec>, terms: u32) -> Change {
-        Change { inputs, install, loaded, terms, newcomers: Vec::new(), made: None }
+        Change { inputs, install, loaded, terms, newcomers: Vec::new(), made: None, is_outdated: false }
     }
 
     /// Installs the policy or the window table, and gives the inputs that stand for it.
@@ -112,6 +115,13 @@ impl Change {
     pub(crate) fn has_policy(&self) -> bool {
         let is_built = |input: &Input| matches!(input, Input::Switch { .. } | Input::Add { .. });
         self.install.as_ref().is_some_and(|install| install.inputs.iter().any(is_built))
+    }
+
+    /// Whether it was prepared for the terms that all tasks had then.
+    pub(crate) fn depends_on_terms(&self) -> bool {
+        let is_admitted =
+            |input: &Input| matches!(input, Input::Retime { .. } | Input::Terms { .. } | Input::Enter { .. });
+        self.has_policy() || self.inputs.iter().any(is_admitted)
     }
 
     /// Whether a window table takes over.

@@ -173,7 +173,10 @@ pub type Answer = Result<Done, Refusal>;
 /// Takes an answer. It is called on the supervisor's thread, so it must not wait.
 pub type AnswerTo = Box<dyn FnOnce(Answer) + Send>;
 
-/// A policy is prepared so often at most for one command, since terms of tasks may change meanwhile.
+/// Why a task cannot be wanted yet.
+const LEAVES: &str = "a task that is to stay leaves when its present job is over";
+
+/// A change is prepared so often at most for one command, since terms of tasks may change meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// A command with its sender.
@@ -294,12 +297,16 @@ pub struct Control {
     waiting: VecDeque<Pending>,
     /// The command whose change is on its way to the engine.
     outstanding: Option<Pending>,
+    /// The tasks that return by that change: their processes do not end meanwhile.
+    returning: Vec<TaskId>,
     /// How often a policy for it came too late.
     attempts: u32,
     /// The answer to the command whose window table waits for the end of the major frame, and the instant of its step.
     awaited: Option<(Time, AnswerTo)>,
     /// A command has asked for the end, with this time of grace.
     pub(crate) stop: Option<Span>,
+    /// The sender of that command, and the command, until the observer learns of it.
+    pub(crate) stopped_by: Option<(Issuer, String)>,
     pub(crate) is_incomplete: bool,
 }
 
@@ -346,9 +353,11 @@ impl Control {
             wake,
             waiting: VecDeque::new(),
             outstanding: None,
+            returning: Vec::new(),
             attempts: 0,
             awaited: None,
             stop: None,
+            stopped_by: None,
             is_incomplete: false,
         };
         Ok((control, handle))
@@ -419,8 +428,9 @@ impl Control {
 
     /// The tasks that have left since the last call and whose processes are to end, with their time of grace.
     pub(crate) fn left(&mut self) -> Vec<(TaskId, Span)> {
-        let engine = &self.mirror.engine;
-        let (left, stays) = self.ends.drain(..).partition(|(task, _)| engine.is_gone(*task));
+        let (engine, returning) = (&self.mirror.engine, &self.returning);
+        let has_left = |(task, _): &(TaskId, Span)| engine.is_gone(*task) && !returning.contains(task);
+        let (left, stays) = self.ends.drain(..).partition(has_left);
         self.ends = stays;
         left
     }
@@ -450,7 +460,7 @@ impl Control {
                     (order.answer)(Ok(Done::Status(Box::new(status))));
                 }
                 Command::Stop { grace } => {
-                    self.stop.get_or_insert(grace);
+                    self.end_by(grace, order.issuer, order.text);
                     (order.answer)(Ok(Done::Stopping));
                 }
                 _ if self.waiting.len() >= WAITING => (order.answer)(Err(Refusal::Busy("too many changes wait"))),
@@ -462,6 +472,8 @@ impl Control {
             match self.prepare(&pending.order.command, pending.joins) {
                 Ok(Asked::Change(change)) => {
                     self.outstanding = Some(pending);
+                    let returns = |input: &Input| if let Input::Enter { task } = *input { Some(task) } else { None };
+                    self.returning = change.inputs.iter().filter_map(returns).collect();
                     return Some(change);
                 }
                 Ok(Asked::Start(tasks)) => {
@@ -482,6 +494,13 @@ impl Control {
         None
     }
 
+    /// The first command that asks for the end has an effect.
+    fn end_by(&mut self, grace: Span, issuer: Issuer, text: String) {
+        if self.stop.is_none() {
+            (self.stop, self.stopped_by) = (Some(grace), Some((issuer, text)));
+        }
+    }
+
     /// The window tables that may take over since the last call.
     pub(crate) fn new_tables(&mut self) -> Vec<WindowTable> {
         std::mem::take(&mut self.new_tables)
@@ -499,9 +518,10 @@ impl Control {
     /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
     pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
         let pending = self.outstanding.take()?;
+        let returning = std::mem::take(&mut self.returning);
         let Some(at) = change.made else {
             self.attempts += 1;
-            if change.has_policy() && self.attempts < ATTEMPTS {
+            if (change.has_policy() || change.is_outdated) && self.attempts < ATTEMPTS {
                 self.waiting.push_front(pending);
                 return None;
             }
@@ -519,6 +539,8 @@ impl Control {
             return None;
         };
         self.attempts = 0;
+        // Their processes, which were to end, have not been asked to.
+        self.ends.retain(|(task, _)| !returning.contains(task));
         let Pending { order: Order { issuer, text, answer, .. }, joins } = pending;
         for new in self.joining.take_if(|_| joins).into_iter().flat_map(|joining| joining.tasks) {
             self.tasks.push((new.process.name.clone(), false));
@@ -544,10 +566,11 @@ impl Control {
         let joining = self.joining.take().and_then(|joining| joining.order);
         let pending = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).map(|pending| pending.order);
         let left: Vec<Order> = joining.into_iter().chain(pending).collect();
-        for order in left.into_iter().chain(self.orders.try_iter()) {
+        let orders: Vec<Order> = left.into_iter().chain(self.orders.try_iter()).collect();
+        for order in orders {
             match order.command {
                 Command::Stop { grace } => {
-                    self.stop.get_or_insert(grace);
+                    self.end_by(grace, order.issuer, order.text);
                     (order.answer)(Ok(Done::Stopping));
                 }
                 _ => (order.answer)(Err(Refusal::Over("the run has ended"))),
@@ -683,6 +706,9 @@ impl Control {
     fn enter(&mut self, name: &str) -> Result<Vec<Input>, Refusal> {
         let task = self.task(name)?;
         self.own(task)?;
+        if self.mirror.engine.is_leaving(task) {
+            return Err(Refusal::Busy(LEAVES));
+        }
         if !self.mirror.engine.is_gone(task) {
             return Err(impossible(format!("task `{name}` is there already"), "`remove` lets it leave"));
         }
@@ -692,8 +718,6 @@ impl Control {
         }
         let terms = self.mirror.engine.agreed(task);
         self.admit(task, &terms)?;
-        // Its process, which was to end, has not been asked to.
-        self.ends.retain(|(other, _)| *other != task);
         Ok(vec![Input::Enter { task }])
     }
 
@@ -1070,7 +1094,7 @@ impl Control {
         let domain_of = |system: &System, task: usize| {
             system.domains.iter().position(|domain| domain.tasks.contains(&TaskId(task as u32)))
         };
-        let (mut wanted, mut leaving) = (Vec::new(), Vec::new());
+        let (mut wanted, mut leaving, mut leaves) = (Vec::new(), Vec::new(), false);
         for (index, name) in own.iter().enumerate() {
             let task = TaskId(index as u32);
             let (is_gone, of_kernel) = (self.mirror.engine.is_gone(task), self.tasks[index].1);
@@ -1105,6 +1129,7 @@ impl Control {
                 importance: Some(new.importance),
                 utility: utility.filter(|utility| *utility != old.height()),
             };
+            leaves |= !has_windows && self.mirror.engine.is_leaving(task);
             // A program that has ended does not return.
             if !of_kernel && !(is_gone && (has_windows || self.mirror.has_ended(task))) {
                 inputs.extend(is_gone.then_some(Input::Enter { task }));
@@ -1152,6 +1177,13 @@ impl Control {
             let reason = format!("this cannot change in place: {}", fixed.join(", "));
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
+        if leaves {
+            return Err(Refusal::Busy(LEAVES));
+        }
+        // The present table may be the wanted one, and would not stay.
+        if has_windows && self.awaited.is_some() {
+            return Err(Refusal::Busy("another window table waits for the end of the major frame"));
+        }
         let mut install = match policies.first() {
             Some((domain, to)) => {
                 let fallback = target.fallbacks.iter().find(|(of, _)| of == to).map(|(_, fallback)| *fallback);
@@ -1159,9 +1191,6 @@ impl Control {
             }
             None => None,
         };
-        if table.is_some() && self.awaited.is_some() {
-            return Err(Refusal::Busy("another window table waits for the end of the major frame"));
-        }
         for (task, terms) in wanted {
             let described = &self.mirror.engine.system().tasks[task.index()];
             let movable = matches!(

@@ -479,6 +479,11 @@ pub trait Observer {
         let _ = (at, by, command, loaded);
         Ok(())
     }
+    /// A command from outside has ended the schedule, whose last step was that of this instant.
+    fn stopped(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        let _ = (at, by, command);
+        Ok(())
+    }
     /// A window table may take over in a later step. The tables of a run are numbered in this order.
     fn table(&mut self, table: &WindowTable) -> io::Result<()> {
         let _ = table;
@@ -526,6 +531,10 @@ pub trait Observer {
     fn noticed(&mut self, what: &str) -> io::Result<()> {
         let _ = what;
         Ok(())
+    }
+    /// Whether SIGHUP is ignored, as it was when this program began. Asked once, before the run.
+    fn ignores_hangups(&self) -> bool {
+        false
     }
     /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.
     fn hangs_up(&mut self) -> bool {

@@ -311,6 +311,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     late: Option<Span>,
     /// Some jobs have a budget in CPU time.
     metered: bool,
+    /// [`Engine::takeovers`] after the last step.
+    takeovers: u32,
     /// When the supervisor may be woken again for a reaction.
     next_call: Time,
     /// A message has asked for the end.
@@ -396,6 +398,7 @@ impl<A: Actuator> Scheduler<A> {
             unmute: Time::MAX,
             repeat: Time::MAX,
             late: None,
+            takeovers: setup.engine.takeovers(),
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
@@ -798,6 +801,8 @@ impl<A: Actuator> Scheduler<A> {
     /// run nothing new begins, and what was collected is left for the close.
     fn catch_up(&mut self, now: Time, last: bool) {
         let mut before = Time::from_ns(i64::MIN / 2);
+        // A change follows all that was planned before it.
+        let change = self.change.take();
         let is_due = |due: &Time| if last { *due < now } else { *due <= now };
         loop {
             let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(self.next_change());
@@ -827,10 +832,13 @@ impl<A: Actuator> Scheduler<A> {
             }
             self.step(at.max(self.setup.engine.now()));
         }
+        self.change = change;
         // Before the start nothing is decided; what comes then waits for the first instant.
         let idle = self.inputs.is_empty() && self.asking.is_empty() && self.change.is_none();
         if !last && now >= Time::ZERO && !idle {
-            self.step(now.max(self.setup.engine.now()));
+            // Nothing planned has the instant of a change: a simulation with the same change would hand it in first.
+            let apart = Span::from_ns(self.change.is_some().into());
+            self.step(now.max(self.setup.engine.now() + apart));
         }
     }
 
@@ -870,7 +878,7 @@ impl<A: Actuator> Scheduler<A> {
         self.absent.clear();
     }
 
-    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
+    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it, or was asked.
     #[cold]
     fn put_change(&mut self, change: &mut Change, at: Time) -> Result<(), ()> {
         let room = self.inputs.capacity() - self.inputs.len();
@@ -884,8 +892,8 @@ impl<A: Actuator> Scheduler<A> {
         let absent =
             |newcomer: &Newcomer| matches!(self.setup.slots[newcomer.task.index()].program, Program::Absent { .. });
         let enters = enters || change.newcomers.iter().any(absent);
-        let outdated = change.has_policy() && change.terms != engine.changes_of_terms();
-        if kept || enters || change.inputs.len() > room || outdated {
+        change.is_outdated = change.depends_on_terms() && change.terms != engine.changes_of_terms();
+        if kept || enters || change.inputs.len() > room || change.is_outdated {
             return Err(());
         }
         let shortest = change.shortest();
@@ -951,6 +959,9 @@ impl<A: Actuator> Scheduler<A> {
         let began = self.setup.actuator.now();
         self.find_before(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
+        if self.takeovers != self.setup.engine.takeovers() {
+            self.begin_metering();
+        }
         let (mut started, mut power) = (None, false);
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];
@@ -1001,6 +1012,28 @@ impl<A: Actuator> Scheduler<A> {
         let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
         self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
         self.react();
+    }
+
+    /// Another policy has taken over. Tasks that it meters, and the one before did not, have a meter from now on, and what their jobs have consumed stays.
+    #[cold]
+    fn begin_metering(&mut self) {
+        let Scheduler { setup: Setup { engine, actuator, slots, .. }, meters, .. } = self;
+        self.takeovers = engine.takeovers();
+        for (task, slot) in (0..).map(TaskId).zip(slots).filter(|(task, slot)| !slot.metered && engine.meters(*task)) {
+            slot.metered = true;
+            self.metered |= slot.kernel.is_none();
+            // A task with a limited runtime has its meter already.
+            if slot.is_reserved || slot.limited {
+                continue;
+            }
+            let total = actuator.cpu_time(slot.group).unwrap_or_default();
+            let consumed = engine.consumed(task).nominal_time();
+            let meter = &mut meters[task.index()];
+            *meter = Meter::new(engine.job(task).map(|job| (job.number, false)), total - consumed);
+            if engine.place_of(task).is_some() {
+                meter.run(actuator.now());
+            }
+        }
     }
 
     /// Announces the window that begins in this step, unless that was done ahead. The processes of the window before have stopped by then.

@@ -63,7 +63,7 @@ impl Service {
         }
     }
 
-    /// The end of the run takes up to so long.
+    /// The initialisation or the end of the run takes up to so long.
     pub(crate) fn extend(&self, by: Duration) {
         if let Some(manager) = &self.manager {
             manager.extend(by);

@@ -78,7 +78,7 @@ pub fn run_controlled(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let began = Instant::now();
-    let mut signals = Signals::new().what("cannot watch for signals")?;
+    let mut signals = Signals::new(observer.ignores_hangups()).what("cannot watch for signals")?;
     signals.control = control.as_ref().map(|control| control.phase.clone());
     let id = RunId::new().what("cannot name the run")?;
     // Remains of dead runs are removed if possible; this run does not depend on it.
@@ -132,11 +132,11 @@ fn end_isolation(isolation: Isolation) -> Vec<String> {
 
 /// Nobody listens any more, so that signals mean again what they mean to any program. The actions for that stay registered
 /// for good: the kernel's own default does not come back when the last action of a signal goes.
-fn unheard() -> &'static AtomicBool {
+fn unheard(heard: &[i32]) -> &'static AtomicBool {
     static UNHEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     UNHEARD.get_or_init(|| {
         let unheard = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for &signal in heard {
             // These signals are known, and a process that cannot handle them cannot register those of the run either.
             let _ = signal_hook::flag::register_conditional_default(signal, unheard.clone());
         }
@@ -183,12 +183,14 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
+    /// With `ignores_hangups`, SIGHUP stays ignored.
+    fn new(ignores_hangups: bool) -> io::Result<Signals> {
+        let heard = &[SIGINT, SIGTERM, SIGHUP][..if ignores_hangups { 2 } else { 3 }];
         let (pipe, write) = UnixStream::pair()?;
         let (terminations, terminated) = UnixStream::pair()?;
         [&pipe, &terminations].iter().try_for_each(|pipe| pipe.set_nonblocking(true))?;
         let [interrupt, terminate, hangup] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-        unheard().store(false, Ordering::Release);
+        unheard(heard).store(false, Ordering::Release);
         let hung_up = AtomicBool::new(false);
         let mut signals = Signals {
             pipe,
@@ -203,18 +205,23 @@ impl Signals {
         };
         let flags = [(SIGINT, &signals.interrupt), (SIGTERM, &signals.terminate), (SIGHUP, &signals.hangup)];
         for (signal, flag) in flags.map(|(signal, flag)| (signal, flag.clone())) {
-            signals.registered.push(signal_hook::flag::register(signal, flag)?);
+            if heard.contains(&signal) {
+                signals.registered.push(signal_hook::flag::register(signal, flag)?);
+            }
         }
-        for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
-            signals.registered.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
+        for signal in heard.iter().chain(&[SIGCHLD]) {
+            signals.registered.push(signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?);
         }
         signals.registered.push(signal_hook::low_level::pipe::register(SIGTERM, terminated)?);
         Ok(signals)
     }
     /// Before the schedule, each signal ends the run.
     fn stop(&self) -> bool {
-        let early = self.control.as_ref().is_some_and(|control| control.is_stopped_early());
-        early || self.hangup.load(Ordering::Acquire) || self.ends_run()
+        self.hangup.load(Ordering::Acquire) || self.stops_early()
+    }
+    /// Whether the run is to end before its schedule begins, other than by SIGHUP.
+    fn stops_early(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.is_stopped_early()) || self.ends_run()
     }
     /// How many SIGTERMs have come.
     fn terminations(&self) -> usize {
@@ -243,7 +250,7 @@ impl Drop for Signals {
         for id in self.registered.drain(..) {
             signal_hook::low_level::unregister(id);
         }
-        unheard().store(true, Ordering::Release);
+        unheard(&[]).store(true, Ordering::Release);
     }
 }
 
@@ -349,6 +356,10 @@ impl Supervisor {
 
     /// Lets the processes that want it run before the schedule, until each has signalled.
     fn initialise(&mut self) -> Result<(), Error> {
+        if self.plan.processes.iter().any(|process| process.init) {
+            // A service manager would give up before.
+            self.service.extend(Duration::from_nanos(self.plan.init_timeout.ns().unsigned_abs()) + CLOSING);
+        }
         self.lives.initialise()?;
         while !self.lives.have_initialised()? && !self.signals.stop() {
             self.wait(true, None)?;
@@ -434,6 +445,8 @@ impl Supervisor {
         self.lives.send(&mut inbox);
         self.forget_samples();
         let mut observer = Watched::new(observer, control, &self.plan, lost);
+        // From here on SIGHUP reloads: a manager may send it as soon as it learns that the run is ready.
+        let mut stopping = self.signals.stop();
         self.lives.begin();
         let stolen_before = disturbance::stolen(&cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
@@ -457,7 +470,7 @@ impl Supervisor {
         }
         let mut away = Some(StayAway::from(&self.plan, &system, &cpus));
         let mut incidents = Incidents::new(cpus);
-        let mut stopping = self.signals.stop();
+        stopping |= self.signals.stops_early();
         if stopping {
             // Asked to stop while it was still starting processes.
             self.tell(&mut inbox, Message::Stop);
@@ -540,6 +553,8 @@ impl Supervisor {
             let heard = if asked.is_some() { self.signals.terminations() } else { 1 };
             self.end_gently(grace, heard);
         }
+        // A command may have come in the instant in which the others were answered.
+        observer.end();
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
         // Until here the processes had the frequencies of the schedule.
@@ -778,6 +793,8 @@ pub(crate) struct Watched<'a> {
     /// An item has found no room in the ring.
     lost: Arc<AtomicBool>,
     inputs: Vec<Input>,
+    /// The last step that the observer has been told.
+    stepped: Time,
     /// Jobs that reactions follow, and whether their processes have received a signal.
     pub(crate) found: Vec<(Found, bool)>,
 }
@@ -800,7 +817,7 @@ impl<'a> Watched<'a> {
             let class = plan.class_of_added();
             control.begin(tasks.collect(), processes().map(endable).collect(), plan.processes.len(), class);
         }
-        Watched { observer, error: None, control, lost, inputs: Vec::new(), found: Vec::new() }
+        Watched { observer, error: None, control, lost, inputs: Vec::new(), stepped: Time::ZERO, found: Vec::new() }
     }
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
@@ -851,6 +868,10 @@ impl<'a> Watched<'a> {
     /// Answers the commands that have no answer yet.
     pub(crate) fn end(&mut self) {
         self.control.iter_mut().for_each(Control::close);
+        if let Some((by, command)) = self.control.as_mut().and_then(|control| control.stopped_by.take()) {
+            let at = self.stepped;
+            self.call(|o| o.stopped(at, by, &command));
+        }
     }
 
     /// Takes the change that the scheduler has given back. The items of its step have been told.
@@ -898,6 +919,7 @@ impl<'a> Watched<'a> {
                     let inputs = std::mem::take(&mut self.inputs);
                     self.tell_added(now, &inputs);
                     self.call(|o| o.step(now, &inputs));
+                    self.stepped = now;
                     // The flag was set before any item after the lost one came into the ring, so the mirror takes no step after the gap.
                     self.note_loss();
                     if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {

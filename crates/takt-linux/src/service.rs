@@ -74,7 +74,7 @@ impl ServiceManager {
         self.send(&format!("STOPPING=1\nSTATUS={}", line(status)));
     }
 
-    /// The end takes up to so long, in place of the manager's own limit if that is shorter.
+    /// The start or the end, which has begun, takes up to so long, in place of the manager's own limit if that is shorter.
     pub fn extend(&self, by: Duration) {
         self.send(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
     }

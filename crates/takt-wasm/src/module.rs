@@ -5,6 +5,7 @@ use crate::instance::{Opened, interpreter};
 use crate::loaded::{FALLBACK, FUEL, Loaded, find, loaded};
 use crate::policy::Guarded;
 use sha2::{Digest, Sha256};
+use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 use takt_core::model::{CpuTest, Invalid, Kind, MAX_SETTINGS, Need, Profile, Scope, Setting};
@@ -24,11 +25,16 @@ const SHOWN: usize = 12;
 /// # Errors
 /// When the file is no module of a policy.
 pub fn load(path: &Path) -> Result<&'static Loaded, LoadError> {
-    let size = std::fs::metadata(path)?.len();
-    if size > LARGEST {
+    // A pipe may never end, or never begin.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(LoadError::Unreadable(std::io::Error::other("it is no regular file")));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(LoadError::TooLarge(LARGEST));
     }
-    load_bytes(path, &std::fs::read(path)?)
+    load_bytes(path, &bytes)
 }
 
 /// As [`load`], of a file that was read.

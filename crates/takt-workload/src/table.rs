@@ -392,7 +392,7 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
                     "the `fifo` of a partition has no settings",
                 )
                 .label("its processes run one after the other, each once per window")
-                .hint("remove it; the online policy of that name is had by its forms, such as `p-fifo`"),
+                .hint("remove it; an online policy of that name has a form in front, such as `p-fifo`"),
             );
         }
         return None;

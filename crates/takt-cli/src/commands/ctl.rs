@@ -214,20 +214,22 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
             None => own.policy.clone(),
         })
         .collect();
-    writeln!(out, "{}: run {}, {elapsed}{of}, policy {}\n", status.file, status.run, policies.join(", "))?;
-    let width = status.tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
+    let head = format!("{}: run {}, {elapsed}{of}, policy {}", status.file, status.run, policies.join(", "));
+    writeln!(out, "{}\n", crate::report::visible(&head))?;
+    let names: Vec<_> = status.tasks.iter().map(|task| crate::report::visible(&task.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
     writeln!(
         out,
         "{:<width$} {:<8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
         "task", "state", "cpu", "period", "runtime", "released", "met", "missed", "aborted", "consumed", "p50", "p99"
     )?;
     let span = |ns: Option<i64>| ns.map_or("-".into(), |ns| short(Span::from_ns(ns)));
-    for task in &status.tasks {
+    for (task, name) in status.tasks.iter().zip(&names) {
         let response = task.response.as_ref();
         writeln!(
             out,
             "{:<width$} {:<8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
-            crate::report::visible(&task.name),
+            name,
             task.state,
             task.cpus.as_deref().unwrap_or("-"),
             span(task.period_ns),

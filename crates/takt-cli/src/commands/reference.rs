@@ -181,8 +181,10 @@ fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let names: Vec<String> = possible(arg).iter().map(|value| format!("`{}`", value.get_name())).collect();
-    if let Some((last, others)) = names.split_last() {
-        let _ = write!(text, ". One of {} or {last}", others.join(", "));
+    match names.split_last() {
+        Some((only, [])) => drop(write!(text, ". So far {only}")),
+        Some((last, others)) => drop(write!(text, ". One of {} or {last}", others.join(", "))),
+        None => {}
     }
     text.replace('|', "\\|")
 }

@@ -19,7 +19,7 @@ use crate::files;
 use crate::header;
 use crate::input::{Input, duration, ignored, last_instant};
 use crate::outcome::{Outcome, Verdict};
-use crate::processes::{process, signal};
+use crate::processes::{is_ignored, process, signal};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -200,13 +200,15 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         rotates_by_signal(&workload, rotate.clone());
     }
     let manager = plan.manager.clone();
+    let terminal = std::fs::File::open("/dev/tty").is_ok();
     let mut watch = Watch {
         recorder: &mut recorder,
         steps: &mut steps,
         length,
         bar: Bar::new(args.output.for_people() && log.is_none() && demos.is_none()),
         opened,
-        terminal: std::fs::File::open("/dev/tty").is_ok(),
+        terminal,
+        nohup: terminal && demos.is_none() && is_ignored(signal_hook::consts::SIGHUP),
         server: None,
         uncontrolled: None,
         live: live.clone(),
@@ -673,6 +675,8 @@ struct Watch<'a> {
     opened: Option<Opened>,
     /// There was a controlling terminal at the start. After a hangup there is none.
     terminal: bool,
+    /// The run is to outlive that terminal.
+    nohup: bool,
     server: Option<Server>,
     /// Why there is no socket.
     uncontrolled: Option<io::Error>,
@@ -702,6 +706,12 @@ impl Watch<'_> {
         };
         tell(&mut locked(&self.live), &mut listener);
     }
+}
+
+/// A change from outside, for the trace.
+fn change(at: Time, by: Issuer, command: &str) -> takt_trace::Change {
+    let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
+    takt_trace::Change { at, uid, pid, command: command.chars().take(COMMAND_MOST).collect() }
 }
 
 fn locked(live: &Mutex<Live>) -> MutexGuard<'_, Live> {
@@ -742,6 +752,9 @@ impl Observer for Watch<'_> {
             Err(e) => self.uncontrolled = Some(e),
         }
     }
+    fn ignores_hangups(&self) -> bool {
+        self.nohup
+    }
     /// Without a terminal that could have hung up, the signal asks for the file to be read again, as it does of services.
     fn hangs_up(&mut self) -> bool {
         let reloads = !self.terminal && self.demos.is_none();
@@ -754,9 +767,11 @@ impl Observer for Watch<'_> {
     }
     fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) -> io::Result<()> {
         self.steps.changed(at, by, command, loaded);
-        let (uid, pid) = (by.uid, u32::try_from(by.pid).unwrap_or_default());
-        let command = command.chars().take(COMMAND_MOST).collect();
-        self.recorder.change(takt_trace::Change { at, uid, pid, command });
+        self.recorder.change(change(at, by, command));
+        Ok(())
+    }
+    fn stopped(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        self.recorder.change(change(at, by, command));
         Ok(())
     }
     fn measured(&mut self, at: Time, meter: u16, value: i64) -> io::Result<()> {

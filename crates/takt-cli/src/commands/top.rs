@@ -168,13 +168,18 @@ fn follow(heard: &Receiver<Heard>, first: Snapshot, mut view: View, interval: Sp
     screen.terminal.draw(|frame| view.draw(frame, &status, &history))?;
     while !screen.is_stopped() {
         let mut changed = false;
-        if let Some(key) = key(shown + frame)? {
-            match view.key(key, &status) {
-                Some(Action::Quit) => return Ok(Verdict::Done),
-                Some(Action::Pause) => view.paused = !view.paused,
-                _ => {}
+        match input(shown + frame)? {
+            Some(Event::Key(key)) => {
+                match view.key(key, &status) {
+                    Some(Action::Quit) => return Ok(Verdict::Done),
+                    Some(Action::Pause) => view.paused = !view.paused,
+                    _ => {}
+                }
+                changed = true;
             }
-            changed = true;
+            // Also a picture that stands still fits into its terminal.
+            Some(Event::Resize(..)) => changed = true,
+            _ => {}
         }
         let mut end = None;
         while let Ok(next) = heard.try_recv() {
@@ -216,7 +221,7 @@ fn play(mut replay: Replay, mut history: History, mut view: View, interval: Span
     let (mut shown, mut status) = (Instant::now(), replay.snapshot());
     while !screen.is_stopped() {
         screen.terminal.draw(|frame| view.draw(frame, &status, &history))?;
-        if let Some(key) = key(shown + frame)? {
+        if let Some(Event::Key(key)) = input(shown + frame)? {
             match view.key(key, &status) {
                 Some(Action::Quit) => return Ok(()),
                 // At the end, it begins again.
@@ -249,11 +254,11 @@ fn play(mut replay: Replay, mut history: History, mut view: View, interval: Span
     Ok(())
 }
 
-/// The next key, or `None` when the limit comes first or the terminal has another size.
+/// The next key or change of the terminal, or `None` when the limit comes first.
 ///
 /// # Errors
 /// The terminal is gone. It is looked for here, since crossterm reads a terminal that is gone for ever.
-fn key(limit: Instant) -> io::Result<Option<event::KeyEvent>> {
+fn input(limit: Instant) -> io::Result<Option<Event>> {
     for limit in [None, Some(limit)] {
         let left = limit.map_or(Duration::ZERO, |limit| limit.saturating_duration_since(Instant::now()));
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -267,10 +272,7 @@ fn key(limit: Instant) -> io::Result<Option<event::KeyEvent>> {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone"));
         }
         if event::poll(Duration::ZERO)? {
-            return Ok(match event::read()? {
-                Event::Key(key) => Some(key),
-                _ => None,
-            });
+            return event::read().map(Some);
         }
     }
     Ok(None)
@@ -309,7 +311,7 @@ fn print(out: &mut impl Write, status: &Snapshot, sort: Sort) -> io::Result<()> 
         writeln!(out, "scheduling latency: p50 {p50}, p99 {p99}, max {max}")?;
     }
     if let Some(overload) = status.overload {
-        writeln!(out, "overload since {}: {} jobs missed", instant(overload.since_ns), overload.misses)?;
+        writeln!(out, "overload since {}, missed jobs: {}", instant(overload.since_ns), overload.misses)?;
     }
     if status.lost_records > 0 {
         writeln!(out, "warning: {} trace records were lost, and the figures lack them", status.lost_records)?;

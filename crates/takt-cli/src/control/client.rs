@@ -13,6 +13,18 @@ use takt_workload::Code;
 /// How long most answers may take. Changes wait for the next step of the engine, and a policy may take long to build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the next line of an answer may take; `None` is without a limit. If the run ends, it closes the connection.
+fn patience(request: &Request) -> Option<Duration> {
+    match request {
+        // A process initialises, or a table waits for the end of its major frame, for as long as the file says.
+        Request::Add { .. } | Request::Reload { .. } => None,
+        Request::Watch { interval_ms } | Request::Top { interval_ms } => {
+            Some(PATIENCE + Duration::from_millis(*interval_ms))
+        }
+        _ => Some(PATIENCE),
+    }
+}
+
 /// A connection to a run.
 pub(crate) struct Connection {
     lines: BufReader<UnixStream>,
@@ -84,7 +96,9 @@ impl Connection {
     /// # Errors
     /// The run has gone.
     pub(crate) fn send(&mut self, request: &Request) -> Result<(), Failure> {
-        let written = self.lines.get_mut().write_all(request.line().as_bytes());
+        let stream = self.lines.get_mut();
+        let written =
+            stream.set_read_timeout(patience(request)).and_then(|()| stream.write_all(request.line().as_bytes()));
         written.map_err(|e| self.lost(e))
     }
 
@@ -108,16 +122,40 @@ impl Connection {
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
         // A refused connection has its answer already, and takes no request.
         let sent = self.send(request);
-        // A process initialises, or a table waits for the end of its major frame, for as long as the file says. If the run ends, it closes the connection.
-        if matches!(request, Request::Add { .. } | Request::Reload { .. }) {
-            self.lines.get_ref().set_read_timeout(None).map_err(|e| self.lost(e))?;
-        }
         match self.next()? {
             Some(reply) => Ok(reply),
             None => {
                 sent?;
                 Err(self.lost("the connection was closed"))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::wire::INTERVAL_MS;
+    use std::os::unix::net::UnixListener;
+
+    /// A status each minute is no answer that is late.
+    #[test]
+    fn a_connection_that_watches_waits_for_its_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let longest = Duration::from_millis(*INTERVAL_MS.end());
+        for (request, least) in [
+            (Request::Watch { interval_ms: *INTERVAL_MS.end() }, Some(longest)),
+            (Request::Top { interval_ms: *INTERVAL_MS.end() }, Some(longest)),
+            (Request::Status {}, Some(Duration::from_secs(1))),
+            (Request::Add { task: "a".into(), file: None }, None),
+        ] {
+            let mut run = Connection::open(&path).unwrap();
+            run.send(&request).unwrap();
+            let limit = run.lines.get_ref().read_timeout().unwrap();
+            // `None` has no limit.
+            assert!(limit.is_none() == least.is_none() && limit >= least, "{request:?}: {limit:?}");
         }
     }
 }

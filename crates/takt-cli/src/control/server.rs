@@ -28,6 +28,10 @@ use takt_workload::Code;
 const CLIENTS_MAX: usize = 16;
 /// The most connections that watch. They are never idle, so the other places stay open to commands.
 const WATCHERS_MAX: usize = 12;
+/// The most connections that watch or wait for the answer to a change. The others are left for `status`, and the last one for `stop`.
+const HELD_MAX: usize = CLIENTS_MAX - 2;
+/// As [`HELD_MAX`], if one of them waits for a status.
+const HELD_WITH_STATUS_MAX: usize = CLIENTS_MAX - 1;
 /// The most bytes of answers that wait for a client.
 const OUTPUT_MAX: usize = 4 << 20;
 /// How long half a line, unread answers or an idle connection may last.
@@ -303,6 +307,8 @@ impl State {
     /// Reads and writes as far as possible. `false` closes the connection.
     fn serve(&mut self, index: usize, now: Instant) -> bool {
         let watchers = self.clients.iter().filter(|client| client.watch.is_some()).count();
+        // Without this one, unless it is one of them already.
+        let held = self.clients.iter().filter(|client| client.asked || client.watch.is_some()).count();
         let client = &mut self.clients[index];
         if client.reads() && !client.read(now) {
             return false;
@@ -330,6 +336,12 @@ impl State {
                 let command = command(&request, &self.service)?;
                 Ok((request, command))
             }) {
+                // Whatever the run is at, one connection is free to stop it.
+                Ok((request, _)) if held >= most_held(&request) => client.say(&Reply::Error(Fault {
+                    code: "busy".into(),
+                    message: format!("{held} connections watch the run or wait for their answers"),
+                    hint: "close one of them, or try again; `stop` is carried out at any time".into(),
+                })),
                 Ok((Request::Watch { .. } | Request::Top { .. }, _)) if watchers >= WATCHERS_MAX => {
                     let message = format!("{WATCHERS_MAX} connections watch the run already");
                     client.refuse("busy", &message, "end one of them, or use `takt ctl status`");
@@ -449,6 +461,17 @@ impl Client {
             self.output = VecDeque::new();
         }
         true
+    }
+}
+
+/// With so many other connections that are held, this request is refused.
+fn most_held(request: &Request) -> usize {
+    match request {
+        // Its answer comes at once.
+        Request::TraceRotate {} => usize::MAX,
+        Request::Stop { .. } => CLIENTS_MAX,
+        Request::Status {} => HELD_WITH_STATUS_MAX,
+        _ => HELD_MAX,
     }
 }
 

@@ -251,6 +251,21 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// As [`until`], about a run. One that ends before is a failure at once. A failure has the output of the run, and what `holds` has seen.
+#[track_caller]
+pub(crate) fn until_in(run: &mut Running, what: &str, mut holds: impl FnMut() -> Result<(), String>) {
+    let end = Instant::now() + PATIENCE;
+    while let Err(seen) = holds() {
+        let [stdout, stderr] = run.output.clone().map(|path| fs::read_to_string(path).unwrap_or_default());
+        let said = || format!("{what}: {seen}\nits output:\n{stdout}{stderr}");
+        if let Some(status) = run.child.try_wait().unwrap() {
+            panic!("the run has ended, {status}, before {}", said());
+        }
+        always(Instant::now() < end, || format!("not within {PATIENCE:?}: {}", said()));
+        pause(5);
+    }
+}
+
 /// Directories of the runs of process `pid`, in every cgroup hierarchy and at any depth.
 pub(crate) fn groups(pid: i32) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Runs that are watched, changed and ended through their sockets, and clients that misbehave there.
 
 use super::security::{OTHER, OWNER, as_user, public};
-use crate::common::{Done, Room, Running, TAKT, attempts, ensure, until};
+use crate::common::{Done, Room, Running, TAKT, attempts, ensure, kill, state, until, until_in};
 use crate::machine::on_cpus;
+use crate::tmux::Tmux;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -43,10 +44,14 @@ pub(super) fn ctl(room: &Room, args: &[&str]) -> Done {
 }
 
 /// Starts a run of the workload of the room, and waits until its jobs complete.
-fn under_way(room: &Room, more: &[&str]) -> Running {
+pub(super) fn under_way(room: &Room, more: &[&str]) -> Running {
     let args = [&["run", "w.yaml", "--duration", "30s"], more].concat();
-    let running = Running::start(&mut command(room, &args));
-    until("jobs complete", || status(room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    let mut running = Running::start(&mut command(room, &args));
+    until_in(&mut running, "jobs complete", || {
+        let done = ctl(room, &["status", "--json"]);
+        ensure(done.code() == 0, || done.stderr.clone())?;
+        ensure(done.json()["tasks"][0]["completed"].as_u64() > Some(2), || done.stdout)
+    });
     running
 }
 
@@ -105,6 +110,11 @@ fn commands_change_a_run_and_its_record_replays() {
                 run["tasks"].as_array().expect("a list").iter().map(|task| task["released"].clone()).collect::<Vec<_>>()
             };
             assert_eq!(of(&replay), of(&run));
+            let last = room.trace("w.jsonl").changes.pop().expect("changes");
+            assert!(
+                last.command == "stop" && last.pid > 0 && last.uid == rustix::process::getuid().as_raw(),
+                "{last:?}"
+            );
             let [ran, again] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
             let records = |records: Vec<takt_trace::Stamped>| {
                 records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>()
@@ -160,16 +170,16 @@ fn a_task_of_another_file_is_added() {
         // The place of a program that has failed is free again.
         assert!(add("more").expect(0).stdout.starts_with("changed at "));
         add("follower").expect(0);
-        let met = |index: usize| status(&room).and_then(|status| status["tasks"][index]["met"].as_u64());
-        until("both run", || met(3) > Some(2) && met(4) > Some(2));
+        let completed = |index: usize| status(&room).and_then(|status| status["tasks"][index]["completed"].as_u64());
+        until("both run", || completed(3) > Some(2) && completed(4) > Some(2));
         let known = status(&room).expect("a status");
         assert_eq!((&known["tasks"][3]["name"], &known["tasks"][4]["name"]), (&"more".into(), &"follower".into()));
         let pid = known["tasks"][3]["pid"].as_i64().expect("a process");
         // The process is replaced as one of the file.
         rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).expect("a number"), Signal::KILL)
             .expect("it is there");
-        let before = met(3);
-        until("another one runs", || met(3) > before.map(|met| met + 2));
+        let before = completed(3);
+        until("another one runs", || completed(3) > before.map(|completed| completed + 2));
         assert!(add("outside").expect(2).stderr.contains("cannot be added"));
         fs::write(room.path("more.yaml"), MORE.replace("name: more", "name: third")).expect("a file");
         let full = add("third").expect(2).stderr;
@@ -179,8 +189,8 @@ fn a_task_of_another_file_is_added() {
         until("it has left", || status(&room).is_some_and(|status| status["tasks"][3]["state"] == "gone"));
         ctl(&room, &["add", "more"]).expect(0);
         ctl(&room, &["policy", "fifo"]).expect(0);
-        let before = met(3);
-        until("it is back", || met(3) > before);
+        let before = completed(3);
+        until("it is back", || completed(3) > before);
         ctl(&room, &["stop"]).expect(0);
         let run = running.wait().json();
         assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
@@ -235,13 +245,13 @@ fn a_reload_adds_and_removes_tasks() {
         assert!(failed.starts_with("error[init-failed]") && failed.contains("task `fails`"), "{failed}");
         assert_eq!((task("right", "state") == Some("gone".into()), task("more", "state")), (false, None));
         until("the other new process is gone", || ctl(&room, &["reload", "other.yaml"]).code() == 0);
-        let met = |name: &str| task(name, "met").and_then(|met| met.as_u64());
-        until("both run", || met("more") > Some(2) && met("follower") > Some(2));
+        let completed = |name: &str| task(name, "completed").and_then(|completed| completed.as_u64());
+        until("both run", || completed("more") > Some(2) && completed("follower") > Some(2));
         until("it has left", || task("right", "state") == Some("gone".into()));
         assert_eq!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout, "unchanged\n");
-        let before = met("right");
+        let before = completed("right");
         ctl(&room, &["reload", "w.yaml"]).expect(0);
-        until("it is back", || met("right") > before && task("more", "state") == Some("gone".into()));
+        until("it is back", || completed("right") > before && task("more", "state") == Some("gone".into()));
         ctl(&room, &["stop"]).expect(0);
         let run = running.wait().json();
         let names = |run: &Value| {
@@ -287,8 +297,8 @@ fn a_policy_refuses_a_task_that_does_not_fit() {
         let said = add("9ms").expect(1).stderr;
         assert!(said.starts_with("error[not-admitted]") && said.contains("`new`"), "{said}");
         add("2ms").expect(0);
-        let met = || status(&room).and_then(|status| status["tasks"][2]["met"].as_u64());
-        until("it runs", || met() > Some(2));
+        let completed = || status(&room).and_then(|status| status["tasks"][2]["completed"].as_u64());
+        until("it runs", || completed() > Some(2));
         ctl(&room, &["stop"]).expect(0);
         running.wait().expect(0);
         assert_eq!(room.text("w.steps").matches("{\"task\":").count(), 1, "the one that was refused is not recorded");
@@ -360,7 +370,7 @@ fn a_hundred_window_tables_take_over_one_after_the_other() {
             assert_eq!(changes.len(), RELOADS);
             assert!(changes.iter().all(|change| change.pid > 0 && change.uid == rustix::process::getuid().as_raw()));
             let shown = room.takt(&["trace", "show", "w.jsonl"]).expect(0).stdout;
-            assert!(shown.contains(": reload ") && shown.contains("80 more changes"), "{shown}");
+            assert!(shown.contains(": reload ") && shown.contains("81 more changes"), "{shown}");
             room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
             room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).expect(0);
             let records = |name| room.trace(name).records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>();
@@ -460,13 +470,11 @@ fn independent_releases(both: [&[Record]; 2], changes: &[Change], of: TaskId, na
         let left = both.map(|records| {
             count(records, &|kind| matches!(kind, RecordKind::Exit { task, .. } if *task == of), change.at)
         });
-        let at_once = both.map(|records| {
-            let ends = |record: &&Record| matches!(record.kind, RecordKind::Finish { task, .. } if task == of);
-            records.iter().filter(ends).any(|record| record.at == change.at)
-        });
-        if (comes && left[0] != left[1]) || at_once != [false; 2] {
-            let is_release = |kind: &RecordKind| matches!(kind, RecordKind::Release { task, .. } if *task == of);
-            return count(both[0], &is_release, change.at);
+        if comes && left[0] != left[1] {
+            let is_earlier = |record: &&Record| {
+                record.at < change.at && matches!(record.kind, RecordKind::Release { task, .. } if task == of)
+            };
+            return both[0].iter().filter(is_earlier).count();
         }
         if effects[0] != effects[1] {
             return effects.into_iter().flatten().min().unwrap_or(0);
@@ -559,6 +567,7 @@ fn random_commands_replay() {
             // Each third one is of a window table, which is reloaded.
             let is_table = sequence % 3 == 2;
             let room = Room::with(if is_table { TABLE } else { LOAD });
+            println!("{}", again());
             let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
             let mut made = 0;
             fs::write(room.path("more.yaml"), MORE).expect("a file");
@@ -610,7 +619,10 @@ fn random_commands_replay() {
             }
             ctl(&room, &["stop"]).expect(0);
             running.wait().expect(0);
-            assert_eq!(room.text("w.steps").matches("{\"change\":").count(), made, "{}", again());
+            let steps = room.text("w.steps");
+            let changes = steps.lines().filter(|line| line.contains("{\"change\":")).collect::<Vec<_>>();
+            let again = || format!("{}; changes of this run:\n{}", again(), changes.join("\n"));
+            assert_eq!(changes.len(), made, "{}", again());
             room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
             let [ran, replayed] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
             let records = |records: Vec<takt_trace::Stamped>| {
@@ -803,7 +815,7 @@ fn processes_are_asked_to_end_before_they_are_killed() {
         for by_signal in [false, true] {
             let room = Room::with(text);
             let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s", "--json"]));
-            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["completed"].as_u64() > Some(2)));
             if by_signal {
                 running.signal(Signal::TERM);
             } else {
@@ -818,7 +830,7 @@ fn processes_are_asked_to_end_before_they_are_killed() {
             let stubborn = text.replace("echo bye > bye; exit 0", "echo bye > bye");
             let room = Room::with(&stubborn);
             let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s"]));
-            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["completed"].as_u64() > Some(2)));
             let began = Instant::now();
             if second {
                 // The second one counts from the first one on, also before processes are asked to end.
@@ -849,9 +861,29 @@ fn a_run_is_stopped_while_its_processes_initialise() {
         let room = Room::with(text);
         let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s"]));
         until("it initialises", || room.path("began").exists());
+        // Changes and statuses wait for the schedule, and leave a connection for the end.
+        let path = sockets(&room).remove(0);
+        let ask = |line: &[u8]| {
+            let client = connect(&path);
+            (&client).write_all(line).expect("room");
+            client
+        };
+        let set = b"{\"takt_control\":1,\"command\":\"set\",\"task\":\"slow\",\"terms\":[[\"period\",\"30ms\"]]}\n";
+        let status = b"{\"takt_control\":1,\"command\":\"status\"}\n";
+        let mut waiting: Vec<UnixStream> = (0..14).map(|_| ask(set)).collect();
+        waiting.push(ask(status));
+        let top = b"{\"takt_control\":1,\"command\":\"top\",\"interval_ms\":10}\n";
+        for line in [&set[..], status, top] {
+            let mut answer = String::new();
+            BufReader::new(&ask(line)).read_line(&mut answer).expect("an answer at once");
+            assert!(answer.contains("\"busy\"") && answer.contains("15 connections"), "{answer}");
+        }
         ctl(&room, &["stop"]).expect(0);
         let done = running.wait();
         assert!(done.took < Duration::from_secs(30), "{:?}: {}", done.took, done.stderr);
+        for client in &waiting {
+            assert!(until_closed(client).contains("takt_control"), "each one has its answer");
+        }
     });
 }
 
@@ -923,8 +955,8 @@ fn the_process_of_a_removed_task_ends() {
         );
         let room = Room::with(&text);
         let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
-        let met = |index: usize| status(&room).and_then(|status| status["tasks"][index]["met"].as_u64());
-        until("all run", || (1..4).all(|index| met(index) > Some(1)));
+        let completed = |index: usize| status(&room).and_then(|status| status["tasks"][index]["completed"].as_u64());
+        until("all run", || (1..4).all(|index| completed(index) > Some(1)));
         let known = status(&room).expect("a status");
         let pid = |index: usize| known["tasks"][index]["pid"].as_u64().expect("a process");
         let lives = |index: usize| PathBuf::from(format!("/proc/{}", pid(index))).exists();
@@ -945,8 +977,8 @@ fn the_process_of_a_removed_task_ends() {
             assert!(ctl(&room, &["add", name]).expect(2).stderr.contains("has ended"), "{name}");
             assert!(ctl(&room, &["remove", name, "--end"]).expect(2).stderr.contains("has left already"), "{name}");
         }
-        let before = met(0);
-        until("the run continues", || met(0) > before);
+        let before = completed(0);
+        until("the run continues", || completed(0) > before);
         ctl(&room, &["stop"]).expect(0);
         let run = running.wait().json();
         assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
@@ -984,6 +1016,27 @@ fn without_a_terminal_sighup_reads_the_file_again() {
         assert!(sockets(&room).is_empty());
         running.signal(Signal::HUP);
         running.wait().expect(0);
+    });
+}
+
+/// A run that began with SIGHUP ignored, as by `nohup`, outlives its terminal.
+#[test]
+fn a_run_outlives_its_terminal_if_hangups_are_ignored_from_the_begin() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let dir = room.path("");
+        let dir = dir.display();
+        let run = format!("cd {dir}; (trap '' HUP; XDG_RUNTIME_DIR={dir} exec {TAKT} run w.yaml --duration 60s)");
+        let Some(tmux) = Tmux::start(80, 20, &run) else { return };
+        let completed = || status(&room).and_then(|status| status["tasks"][0]["completed"].as_u64());
+        until("jobs complete", || completed() > Some(2));
+        let pid = status(&room).and_then(|status| status["pid"].as_i64()).expect("a status") as i32;
+        kill(pid, Signal::HUP);
+        drop(tmux);
+        let before = completed();
+        until("jobs complete without the terminal", || completed() > before.map(|completed| completed + 10));
+        ctl(&room, &["stop"]).expect(0);
+        until("it has ended", || matches!(state(pid), 'Z' | 'X'));
     });
 }
 
@@ -1035,7 +1088,7 @@ fn changed_all_the_time(load: &str, seconds: u64, mut change: impl FnMut(&Room, 
     let trace = ["--trace", "t.jsonl", "--trace-size", "64K", "--trace-files", "3"];
     let args = [&["run", "w.yaml", "--duration", &length, "--json"][..], &trace].concat();
     let running = Running::start(&mut command(&room, &args));
-    until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["completed"].as_u64() > Some(2)));
     let pid = running.pid();
     let disk = || {
         let files = fs::read_dir(room.path("")).expect("a room").flatten();

@@ -1,11 +1,12 @@
 //! However a run ends, nothing of it is left: no process, no frozen one, no group.
 
 use crate::common::{
-    Room, Running, attempts, ensure, groups, has_cpus, kill, mechanisms, processes, state, until, watchers,
+    Room, Running, TAKT, attempts, ensure, groups, has_cpus, kill, mechanisms, processes, state, until, watchers,
 };
 use crate::machine::on_cpus;
 use rustix::process::Signal;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 /// Three processes, each with children: one runs now and then, one best effort, one never.
@@ -19,7 +20,10 @@ partitions:
 
 /// Starts a run of [`LOAD`] or another workload and waits until it is well under way.
 fn under_way(room: &Room, more: &[&str]) -> Running {
-    let running = room.start(&[&["run", "w.yaml", "--trace", "t.jsonl"], more].concat());
+    has_forked(room, room.start(&[&["run", "w.yaml", "--trace", "t.jsonl"], more].concat()))
+}
+
+fn has_forked(room: &Room, running: Running) -> Running {
     until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
     // A machine that is held up passes windows without a process in them having run.
     until("they have forked", || processes(running.pid()).len() >= 4);
@@ -85,7 +89,10 @@ fn signals_end_a_run_in_order() {
                 (Signal::HUP, "--no-control"),
             ] {
                 let room = Room::with(LOAD);
-                let running = under_way(&room, &["--mechanism", mechanism, "--json", more]);
+                // With a terminal, SIGHUP would be ignored in tests below `nohup`.
+                let mut command = Command::new("setsid");
+                command.args([TAKT, "run", "w.yaml", "--trace", "t.jsonl", "--mechanism", mechanism, "--json", more]);
+                let running = has_forked(&room, Running::start(command.current_dir(room.path(""))));
                 running.signal(signal);
                 assert_eq!(running.wait().json()["ended"], "signal", "{mechanism} {signal:?}");
                 assert!(room.trace("t.jsonl").footer.is_some(), "the trace is complete");

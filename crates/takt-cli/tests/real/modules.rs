@@ -1,11 +1,12 @@
 //! Policies that are loaded into a run as WebAssembly modules.
 
-use super::control::{command, ctl, status};
-use crate::common::{Room, Running, attempts, ensure, until};
+use super::control::{ctl, status, under_way};
+use crate::common::{Room, attempts, ensure, until};
 use crate::machine::on_cpus;
 use crate::modules::{ByHand, edzl, on, rows};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 
 const LOAD: &str = "\
 policy: edf
@@ -15,16 +16,8 @@ tasks:
 - {name: right, period: 50ms, runtime: 10ms, cmd: exec takt burn --runtime 4ms}
 ";
 
-/// Starts a run, and waits until its jobs complete.
-fn under_way(room: &Room, more: &[&str]) -> Running {
-    let args = [&["run", "w.yaml", "--duration", "30s"], more].concat();
-    let running = Running::start(&mut command(room, &args));
-    until("jobs complete", || met(room) > 2);
-    running
-}
-
-fn met(room: &Room) -> u64 {
-    status(room).and_then(|status| status["tasks"][0]["met"].as_u64()).unwrap_or(0)
+fn completed(room: &Room) -> u64 {
+    status(room).and_then(|status| status["tasks"][0]["completed"].as_u64()).unwrap_or(0)
 }
 
 fn policy(room: &Room) -> String {
@@ -53,12 +46,12 @@ fn a_policy_is_loaded_into_a_run_and_its_record_replays() {
             ctl(&room, &["policy", "rm"]).expect(0);
             assert!(ctl(&room, &["policy", "edzl.wasm"]).expect(0).stdout.starts_with("changed"));
             assert!(policy(&room).starts_with("edzl@"), "{}", policy(&room));
-            let before = met(&room);
-            until("jobs complete under it", || met(&room) > before + 10);
+            let before = completed(&room);
+            until("jobs complete under it", || completed(&room) > before + 10);
             ctl(&room, &["policy", "rm"]).expect(0);
             assert!(ctl(&room, &["policy", "edzl.wasm:fallback=edf"]).expect(0).stdout.starts_with("changed"));
             assert_eq!(ctl(&room, &["policy", "edzl.wasm:fallback=edf"]).expect(0).stdout, "unchanged\n");
-            until("jobs complete under it again", || met(&room) > before + 20);
+            until("jobs complete under it again", || completed(&room) > before + 20);
             ctl(&room, &["stop"]).expect(0);
             let run = running.wait().json();
             let replay = |more: &[&str]| {
@@ -117,8 +110,8 @@ fn a_bad_module_is_replaced_in_a_run() {
                 let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
                 assert!(ctl(&room, &["policy", "bad.wasm:fuel=200000"]).expect(0).stdout.starts_with("changed"));
                 until("it is replaced", || policy(&room) == "fifo");
-                let before = met(&room);
-                until("jobs complete under the fallback", || met(&room) > before + 10);
+                let before = completed(&room);
+                until("jobs complete under the fallback", || completed(&room) > before + 10);
                 ctl(&room, &["stop"]).expect(0);
                 let run = running.wait().json();
                 assert!(run["notes"].to_string().contains(says), "{name}: {}", run["notes"]);
@@ -142,12 +135,16 @@ fn files_that_are_no_policies_change_nothing_in_a_run() {
         write("old.wasm", &ByHand { abi: 0, ..good() }.bytes());
         write("half.wasm", &ByHand { without: "takt_ask", ..good() }.bytes());
         write("good.wasm", &good().bytes());
+        // Without a writer, its reader would wait for ever.
+        let made = Command::new("mkfifo").arg(room.path("pipe.wasm")).status();
+        assert!(made.is_ok_and(|status| status.success()));
         let running = under_way(&room, &["--record", "w.steps"]);
         for (policy, says) in [
             ("text.wasm", "[unsuitable-module] "),
             ("old.wasm", "version 0"),
             ("half.wasm", "`takt_ask`"),
             ("absent.wasm", "absent.wasm"),
+            ("pipe.wasm", "no regular file"),
             ("good.wasm:fuel=1", "`fuel` must be"),
             ("good.wasm:fallback=efd", "did you mean `edf`?"),
             ("good.wasm:nothing=1", "no setting `nothing`"),

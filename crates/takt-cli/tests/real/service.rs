@@ -1,5 +1,6 @@
 //! A run as a service: the settings of its processes, and what it tells its manager.
 
+use super::control::ctl;
 use super::jobs::{counts, on_each_mechanism};
 use crate::common::{Room, TAKT, attempts, ensure, mechanisms, pause, processes, until};
 use crate::machine::{Capability, on_cpus, skip};
@@ -278,10 +279,43 @@ fn a_manager_learns_of_the_first_frame_and_of_the_end() {
             let order: Vec<&str> = manager.received.iter().filter_map(|(_, text)| text.split('\n').next()).collect();
             let starting = order.iter().position(|text| text.starts_with("STATUS=w.yaml: starting 2 processes"));
             let ready = order.iter().position(|text| *text == "READY=1");
+            let extended = order.iter().position(|text| text.starts_with("EXTEND_TIMEOUT_USEC="));
+            assert!(starting < extended && extended < ready, "the initialisation has its limit: {order:?}");
             let stopping: Vec<usize> =
                 order.iter().enumerate().filter(|(_, t)| **t == "STOPPING=1").map(|(i, _)| i).collect();
             assert!(starting < ready && ready < stopping.first().copied() && stopping.len() == 1, "{order:?}");
             assert!(manager.times("WATCHDOG=1").is_empty(), "there is no watchdog");
+        }
+    });
+}
+
+/// A manager may send SIGHUP as soon as it learns that the run is ready.
+#[test]
+fn a_hangup_right_after_the_begin_reloads() {
+    on_cpus(|| {
+        for _ in 0..4 {
+            let room = Room::with(QUIET);
+            let manager = UnixDatagram::bind(room.path("manager")).unwrap();
+            manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let next = |wanted: &str| {
+                let mut buffer = [0; 4096];
+                loop {
+                    let n = manager.recv(&mut buffer).unwrap_or_else(|e| panic!("no {wanted}: {e}"));
+                    if buffer[..n].starts_with(wanted.as_bytes()) {
+                        break;
+                    }
+                }
+            };
+            let mut command = Command::new("setsid");
+            command.args([TAKT, "run", "w.yaml", "--json"]).current_dir(room.path(""));
+            command.env("XDG_RUNTIME_DIR", room.path("")).env("NOTIFY_SOCKET", room.path("manager"));
+            let running = crate::common::Running::start(&mut command);
+            next("READY=1");
+            running.signal(Signal::HUP);
+            next("RELOADING=1");
+            next("READY=1");
+            ctl(&room, &["stop"]).expect(0);
+            assert_eq!(running.wait().json()["ended"], "command");
         }
     });
 }

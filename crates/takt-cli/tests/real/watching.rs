@@ -255,6 +255,10 @@ fn a_run_is_watched_in_a_terminal_until_it_ends() {
         tmux.until("its history", |screen| screen.contains("one character for 250ms") && screen.contains("missed*"));
         tmux.keys(&["Space"]);
         tmux.until("a picture that stands still", |screen| screen.contains("PAUSED"));
+        // It stands still in a terminal of another size, too.
+        tmux.resize(60, 15);
+        let fits = |screen: &str| screen.lines().nth(14).is_some_and(|help| help.trim_start().starts_with("q quit"));
+        tmux.until("a smaller picture", |screen| fits(screen) && screen.contains("PAUSED"));
         let screen = tmux.until("the end", |screen| screen.contains("status "));
         always(screen.contains("the run has ended") && screen.contains("status 0"), || screen.clone());
         tmux.is_restored();

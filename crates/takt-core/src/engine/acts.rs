@@ -77,6 +77,7 @@ impl Context<'_> {
     pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
         self.state.system.domains[domain].policy = policy;
         self.state.domain_switches += 1;
+        self.state.takeovers = self.state.takeovers.wrapping_add(1);
         // Which of several equal ones it was makes no difference.
         if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
             self.state.record(self.sink, RecordKind::Switch { domain: Some(domain as u16), to: to as u16 });

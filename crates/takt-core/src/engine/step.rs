@@ -115,6 +115,7 @@ impl Engine {
             room: n,
             generation: 0,
             domain_switches: 0,
+            takeovers: 0,
             terms_changes: 0,
             departed: None,
             round: 0,

@@ -293,6 +293,7 @@ impl Engine {
         let first = 2 * self.state.room;
         (0..self.state.timers.len()).for_each(|t| self.state.agenda.remove(first + t));
         self.decision.takes_changes = prepared.policy.passes_changes();
+        self.state.takeovers = self.state.takeovers.wrapping_add(1);
         let policy = core::mem::replace(&mut self.policy, prepared.policy);
         let spec = core::mem::replace(&mut self.state.system.policy, prepared.spec);
         if let Some(what) = told {

@@ -115,6 +115,19 @@ impl Engine {
         let described = &self.state.system.tasks[task.index()];
         described.arrival != Arrival::Activated && (described.budget.is_some() || self.policy.meters())
     }
+    /// How often a policy has taken over from another one, of the whole system or of a domain. A driver with meters asks for [`Engine::meters`] again when
+    /// it has changed. It wraps around.
+    #[must_use]
+    pub fn takeovers(&self) -> u32 {
+        self.state.takeovers
+    }
+    /// How much the task's current job has consumed up to the last step, as far as the engine knows. Without a meter that is the time for which it had
+    /// its CPUs.
+    #[must_use]
+    pub fn consumed(&self, task: TaskId) -> Work {
+        let run = &self.state.runs[task.index()];
+        run.consumed + run.unaccounted(self.state.now)
+    }
     /// Counts of one task.
     #[must_use]
     pub fn counts(&self, task: TaskId) -> Counts {
@@ -202,6 +215,11 @@ impl Engine {
     #[must_use]
     pub fn is_gone(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].is_gone()
+    }
+    /// Whether the task leaves when its present job is over ([`Input::Leave`](crate::input::Input::Leave)).
+    #[must_use]
+    pub fn is_leaving(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].leaving.is_some()
     }
     /// Whether every task's program has ended for good.
     #[must_use]

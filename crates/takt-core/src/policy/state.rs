@@ -435,6 +435,8 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     /// How often a domain has received another policy.
     pub(crate) domain_switches: u64,
+    /// How often a policy has taken over from another one, of the whole system or of a domain.
+    pub(crate) takeovers: u32,
     /// How often the terms of a task in its description have changed.
     pub(crate) terms_changes: u32,
     /// What tasks were counted whose numbers others have now.

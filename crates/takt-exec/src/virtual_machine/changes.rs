@@ -6,7 +6,7 @@ use super::drive::{self, Commands, Ran};
 use super::tests::{Records, engine, load, plan};
 use super::{Faults, Machine};
 use crate::control::{Answer, Command, Control, Done, NewTerms, Refusal, Target};
-use crate::plan::{NewTask, Process, Reaction, reserve};
+use crate::plan::{NewTask, Plan, Process, Reaction, reserve};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
@@ -17,6 +17,7 @@ use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
+use takt_core::work::Work;
 use takt_workload::Source;
 
 /// Numbers from a seed.
@@ -293,17 +294,33 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
         })
         .collect();
     list.sort_by_key(|(at, _)| *at);
-    controlled(text, length, list, faults.then_some(seed))
+    controlled(text, length, list, |plan| {
+        if seed % 2 == 0 {
+            without_reactions(plan);
+        }
+        if faults { drive::faults(plan, seed) } else { Faults::none() }
+    })
 }
 
-/// Runs a workload with commands, in this order, on a machine with the faults of a seed or without.
-fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Option<u64>) -> Option<Case> {
+/// The CPU time of a job is measured only where its policy limits it, and not for a reaction.
+fn without_reactions(plan: &mut Plan) {
+    plan.processes.iter_mut().for_each(|process| process.on_overrun = None);
+}
+
+/// Runs a workload with commands, in this order, on a machine with these faults. `arrange` may change the plan before.
+fn controlled(
+    text: String,
+    length: Span,
+    list: Vec<(Time, Command)>,
+    arrange: impl FnOnce(&mut Plan) -> Faults,
+) -> Option<Case> {
     let workload = load(Source { name: "changes.yaml".into(), text: text.clone() });
     let (mut system, plan, programs) = plan(&workload, length);
     let mut plan = (*plan).clone();
     // A file with a window table has no places for further tasks.
     let places = if system.windows.is_empty() { PLACES } else { 0 };
     reserve(&mut system, &mut plan.processes, places);
+    let faults = arrange(&mut plan);
     let plan = Arc::new(plan);
     let [mut first, mut mirror] = [(); 2].map(|()| engine(system.clone()));
     first.add_alternatives(offered(&system));
@@ -311,7 +328,6 @@ fn controlled(text: String, length: Span, list: Vec<(Time, Command)>, faults: Op
     let (control, handle) = Control::new(mirror, workload.domains.clone(), false).expect("a descriptor");
     let answers = Arc::new(Mutex::new((0, Vec::new())));
     let orders = Commands { control, handle, list: list.into(), answers: answers.clone() };
-    let faults = faults.map_or_else(Faults::none, |seed| drive::faults(&plan, seed));
     let mut machine = Machine::new(plan.clone(), faults);
     let ran = drive::run_controlled(first, &plan, &programs, &mut machine, Some(orders)).ok()?;
     let (commands, answers) = std::mem::take(&mut *answers.lock().expect("no test has failed"));
@@ -476,6 +492,103 @@ fn each_window_once(ran: &Ran, system: &System, again: impl Fn() -> String) {
     }
 }
 
+/// The reload of a workload.
+fn reload_of(text: &str) -> Command {
+    let target = load(Source { name: "target.yaml".into(), text: text.into() });
+    let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
+    let (excluded, frequencies) = (Vec::new(), Vec::new());
+    let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
+    Command::Reload(Box::new(Target {
+        system: target.system,
+        tasks,
+        domains,
+        fixed,
+        new,
+        excluded,
+        frequencies,
+        fallbacks: Vec::new(),
+    }))
+}
+
+/// An instant a nanosecond after a whole number of milliseconds.
+fn after_ms(ms: i64) -> Time {
+    Time::from_ns(ms * 1_000_000 + 1)
+}
+
+/// A machine that stands still over the end of a frame: the timer of that end and the command are there when it continues. The table takes over at the end
+/// that follows the instant in the record, as in a simulation.
+#[test]
+fn a_late_border_and_a_change_have_the_order_of_their_instants() {
+    let text = "windows: [{length: 5ms, cpu: 0, sc_partition: A}, {length: 5ms, cpu: 0, sc_partition: B}]\n\
+                partitions: [{name: A, processes: [{name: a, cmd: a, budget: 3ms, runtime: 2ms}]}, \
+                {name: B, processes: [{name: b, cmd: b, budget: 3ms, runtime: 2ms}]}]\n";
+    let length = Span::from_ms(60);
+    // Time zero of the schedule on the clock of the machine; with another one no command would come with the timer.
+    let begin = Span::from_ms(1002);
+    let mut together = 0;
+    for (before, pause) in [(100, 101), (100, 900), (500, 501), (1, 2), (1, 4000)] {
+        for command in [before / 2, before, before + 1, pause] {
+            let from = Span::from_us(20_000 - before);
+            let at = Time::ZERO + from + Span::from_us(command);
+            let list =
+                vec![(at, reload_of(&text.replace("5ms, cpu: 0, sc_partition: B", "7ms, cpu: 0, sc_partition: B")))];
+            let case =
+                controlled(text.to_owned(), length, list, |_| Faults::pausing([(begin + from, Span::from_us(pause))]));
+            let Case { system, names, programs, ran, answers, .. } = case.expect("a machine that only stands still");
+            let again =
+                format!("a pause of {pause} us from {before} us before the end, the command {command} us later");
+            let Ok(Done::Table { at, .. }) = answers[0] else { panic!("{again}: {answers:?}") };
+            let borders = ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. }));
+            let taken = borders.map(|record| record.at).collect::<Vec<_>>();
+            let end = Time::ZERO + Span::from_ms(if at < Time::ZERO + Span::from_ms(20) { 20 } else { 30 });
+            assert_eq!(taken, [end], "{again}: changed at {at:?}");
+            together += usize::from(ran.paused > Span::ZERO && at > Time::ZERO + Span::from_ms(20));
+            let changes = ran.steps.iter().flat_map(|(at, inputs)| inputs.iter().map(|input| (*at, *input)));
+            let changes = changes.filter(|(_, input)| is_change(input)).collect();
+            let mut simulated = system.clone();
+            simulated.tasks.iter_mut().zip(&programs).for_each(|(task, program)| task.program = program.clone());
+            let (mut other, mut records) = (knowing(simulated, &names, &ran), Records::default());
+            takt_sim::simulate(&mut other, &Scenario { changes, ..Scenario::default() }, length, &mut records, |_| {});
+            let windows = [&ran.records, &records.0].map(|records| {
+                let is_one =
+                    |record: &&Record| matches!(record.kind, RecordKind::Window { .. } | RecordKind::Table { .. });
+                records.iter().filter(is_one).copied().collect::<Vec<_>>()
+            });
+            same(&windows[0], &windows[1], || again.clone());
+        }
+    }
+    assert!(together >= 10, "{together} commands came with the timer");
+}
+
+/// A policy that measures CPU time takes over from one that does not. The consumption of each job begins with the job, and not with its process.
+#[test]
+fn a_policy_that_takes_over_measures_jobs() {
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 5ms, runtime: 2ms}\n\
+                - {name: b, cmd: x, period: 8ms, runtime: 4ms}\n";
+    for policy in ["cbs", "fcbs", "grub", "ipi"] {
+        for at in [41_200_001, 33_100_001, 52_000_001, 26_300_001] {
+            let (at, length) = (Time::from_ns(at), Span::from_ms(150));
+            let list = vec![(at, Command::Policy { domain: None, to: spec(policy), fallback: None })];
+            let case = controlled(text.to_owned(), length, list, |plan| {
+                without_reactions(plan);
+                Faults::none()
+            });
+            let Case { ran, answers, .. } = case.expect("no faults");
+            assert!(matches!(answers[0], Ok(Done::Changed(_))), "{policy}: {answers:?}");
+            let mut most = [Work::default(); 2];
+            for input in ran.steps.iter().flat_map(|(_, inputs)| inputs) {
+                if let Input::Usage { task, consumed } = input {
+                    most[task.index()] = most[task.index()].max(*consumed);
+                }
+            }
+            assert!(most[0] <= Work::nominal(Span::from_ms(2)), "{policy} at {at}: {most:?}");
+            assert!(most[1] <= Work::nominal(Span::from_ms(4)), "{policy} at {at}: {most:?}");
+            assert!(most[0] > Work::default(), "{policy} measures");
+        }
+    }
+}
+
 /// Terms that fit only together are admitted together, and terms that fit only one by one are refused.
 #[test]
 fn a_reload_is_admitted_as_a_whole() {
@@ -486,22 +599,6 @@ fn a_reload_is_admitted_as_a_whole() {
         format!("policy: {policy}\ncpus: 0\ntasks:\n{}{}", task("a", first), task("b", second))
     };
     let begin = text([(10, 5), (10, 4)], "cbs");
-    let reload = |text: &str| {
-        let target = load(Source { name: "target.yaml".into(), text: text.into() });
-        let tasks = target.tasks.iter().map(|task| task.name.clone()).collect();
-        let (excluded, frequencies) = (Vec::new(), Vec::new());
-        let (domains, fixed, new) = (Vec::new(), Vec::new(), Vec::new());
-        Command::Reload(Box::new(Target {
-            system: target.system,
-            tasks,
-            domains,
-            fixed,
-            new,
-            excluded,
-            frequencies,
-            fallbacks: Vec::new(),
-        }))
-    };
     let at = Time::from_ns(33_000_001);
     for (target, admitted) in [
         // The second task needs the CPU time that the first one returns.
@@ -513,7 +610,8 @@ fn a_reload_is_admitted_as_a_whole() {
         (text([(9, 5), (8, 4)], "edf"), true),
         (text([(10, 5), (10, 4)], "grub"), true),
     ] {
-        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload(&target))], None).expect("no faults");
+        let case = controlled(begin.clone(), Span::from_ms(100), vec![(at, reload_of(&target))], |_| Faults::none())
+            .expect("no faults");
         match &case.answers[..] {
             [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
             [Err(Refusal::NotAdmitted(why))] => {
@@ -522,6 +620,88 @@ fn a_reload_is_admitted_as_a_whole() {
                 assert!(!inputs.into_iter().any(is_change), "nothing has changed");
             }
             other => panic!("{target}: {other:?}"),
+        }
+    }
+}
+
+/// The job of `b` that is released at 30 ms ends at 36 ms.
+const TWO: &str = "policy: edf\ncpus: 0\ntasks:\n\
+                   - {name: a, cmd: x, period: 10ms, runtime: 1ms}\n\
+                   - {name: b, cmd: x, period: 30ms, runtime: 5ms}\n";
+
+/// The process of a task that was to end stays if the task returns before it was asked to.
+#[test]
+fn a_task_that_returns_keeps_its_process() {
+    for comes in [Command::Add("b".to_owned()), reload_of(TWO)] {
+        let leaves = Command::Remove { task: "b".to_owned(), end: Some(Span::from_ms(20)) };
+        let list = vec![(after_ms(31), leaves), (after_ms(37), comes.clone())];
+        let case = controlled(TWO.to_owned(), Span::from_ms(150), list, |_| Faults::none()).expect("no faults");
+        assert!(matches!(case.answers[..], [Ok(Done::Changed(_)), Ok(Done::Changed(_))]), "{:?}", case.answers);
+        let b = TaskId(1);
+        let later = || case.ran.records.iter().filter(|record| record.at > after_ms(37));
+        let ends = later().any(|record| matches!(record.kind, RecordKind::Exit { task, .. } if task == b));
+        let jobs = later().filter(|record| matches!(record.kind, RecordKind::Finish { task, .. } if task == b)).count();
+        assert!(!ends && jobs == 4, "{comes:?}: {jobs} jobs");
+    }
+}
+
+/// While a task leaves, it cannot be wanted: it would leave all the same.
+#[test]
+fn a_task_that_leaves_cannot_be_wanted_before_it_has_left() {
+    for comes in [Command::Add("b".to_owned()), reload_of(TWO)] {
+        let leaves = Command::Remove { task: "b".to_owned(), end: None };
+        let list = vec![(after_ms(31), leaves), (after_ms(32), comes.clone()), (after_ms(37), comes)];
+        let case = controlled(TWO.to_owned(), Span::from_ms(100), list, |_| Faults::none()).expect("no faults");
+        let answers = &case.answers[..];
+        assert!(matches!(answers, [Ok(Done::Changed(_)), Err(Refusal::Busy(_)), Ok(Done::Changed(_))]), "{answers:?}");
+    }
+}
+
+/// The present window table cannot be wanted while another one waits for the end of the frame: the other one would take over all the same.
+#[test]
+fn the_present_table_cannot_be_wanted_while_another_one_waits() {
+    let text = |first: i64| {
+        format!(
+            "windows: [{{length: {first}ms, cpu: 0, sc_partition: A}}, {{length: 4ms, cpu: 0, sc_partition: B}}]\n\
+             partitions: [{{name: A, processes: [{{name: a, cmd: a, budget: 3ms, runtime: 2ms}}]}}, \
+             {{name: B, processes: [{{name: b, cmd: b, budget: 3ms, runtime: 2ms}}]}}]\n"
+        )
+    };
+    // A frame lasts from 27 ms to 36 ms.
+    let list = vec![
+        (after_ms(28), reload_of(&text(6))),
+        (after_ms(29), reload_of(&text(5))),
+        (after_ms(40), reload_of(&text(5))),
+    ];
+    let case = controlled(text(5), Span::from_ms(100), list, |_| Faults::none()).expect("no faults");
+    let answers = &case.answers[..];
+    assert!(matches!(answers, [Err(Refusal::Busy(_)), Ok(Done::Table { .. }), Ok(Done::Table { .. })]), "{answers:?}");
+    let taken = case.ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Table { .. })).count();
+    assert_eq!(taken, 2);
+}
+
+/// A job is granted a longer runtime in the instant in which a command asks for the rest of the CPU time. The policy is asked again.
+#[test]
+fn terms_are_admitted_beside_those_that_a_program_has_been_granted_meanwhile() {
+    let text = "policy: cbs\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms, steps: [run 1ms, set-runtime 5ms]}\n\
+                - {name: b, cmd: x, period: 10ms, runtime: 4ms}\n";
+    let set = |runtime: i64| {
+        let terms = NewTerms { runtime: Some(Span::from_ms(runtime)), ..NewTerms::default() };
+        Command::Set { task: "b".to_owned(), terms }
+    };
+    // At this instant the supervisor is first, and knows nothing of the call.
+    let at = Time::ZERO + Span::from_ms(1);
+    for (runtime, admitted) in [(8, false), (5, true)] {
+        let case = controlled(text.to_owned(), Span::from_ms(50), vec![(at, set(runtime))], |_| Faults::none())
+            .expect("no faults");
+        let called = |record: &&Record| matches!(record.kind, RecordKind::Call { granted: true, .. });
+        let first = case.ran.records.iter().find(called).map(|record| record.at);
+        assert_eq!(first, Some(at), "the call comes at that instant");
+        match &case.answers[..] {
+            [Ok(Done::Changed(_))] => assert!(admitted, "{runtime} ms"),
+            [Err(Refusal::NotAdmitted(_))] => assert!(!admitted, "{runtime} ms"),
+            other => panic!("{other:?}"),
         }
     }
 }

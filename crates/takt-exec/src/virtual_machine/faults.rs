@@ -54,6 +54,12 @@ impl Faults {
         Faults { strikes: [strike].into(), ..Faults::none() }
     }
 
+    /// A machine on which nothing goes wrong but that it stands still at these instants for so long.
+    #[cfg(test)]
+    pub(crate) fn pausing(pauses: impl IntoIterator<Item = (Span, Span)>) -> Faults {
+        Faults { pauses: pauses.into_iter().collect(), ..Faults::none() }
+    }
+
     /// Each kind is absent in about half of the seeds. `start` and `length` bound the strikes.
     pub(crate) fn new(seed: u64, tasks: usize, start: Span, length: Span) -> Faults {
         let mut faults = Faults { seed, hinders_supervisor: true, ..Faults::default() };

@@ -77,7 +77,11 @@ impl EventKind {
             EventKind::Miss(Some(outcome)) => names::outcome(outcome).into(),
             EventKind::Exit { failed: true } => names::FAILED.into(),
             EventKind::WindowsLost(count) => count.to_string(),
-            EventKind::OverloadEnd { length, misses } => format!("{misses} missed in {length}"),
+            // To a microsecond; a long one to a millisecond.
+            EventKind::OverloadEnd { length, misses } => {
+                let grid = if length < Span::from_secs(1) { 1_000 } else { 1_000_000 };
+                format!("{misses} missed in {}", Span::from_ns(length.ns() / grid * grid))
+            }
             _ => String::new(),
         }
     }

@@ -18,7 +18,19 @@ pub(crate) fn is_installed() -> bool {
 pub(crate) fn measure(cpu: usize, priority: u8, interval: Span, count: usize) -> Result<Vec<i64>, Failure> {
     let number = |number: i64| number.to_string();
     let output = Command::new("cyclictest")
-        .args(["-m", "-t1", "-q", "-h", HISTOGRAM_US, "-p", &number(priority.into()), "-a", &number(cpu as i64)])
+        // Else it keeps all CPUs out of their idle states, and measures another machine.
+        .args([
+            "--default-system",
+            "-m",
+            "-t1",
+            "-q",
+            "-h",
+            HISTOGRAM_US,
+            "-p",
+            &number(priority.into()),
+            "-a",
+            &number(cpu as i64),
+        ])
         .args(["-i", &number(interval.ns() / 1000), "-l", &number(count as i64)])
         .stdin(Stdio::null())
         .output()?;

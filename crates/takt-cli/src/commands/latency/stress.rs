@@ -75,7 +75,7 @@ impl Load {
             Some(command) => format!("`{command}`"),
             None => {
                 let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
-                format!("{} with {} threads each", names.join(", "), self.threads)
+                format!("{} with {} thread{} each", names.join(", "), self.threads, if self.threads == 1 { "" } else { "s" })
             }
         }
     }

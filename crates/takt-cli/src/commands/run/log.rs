@@ -47,7 +47,9 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(labels: Vec<String>, per_job: Vec<bool>, mut out: Box<dyn Write + Send>) -> Log {
+    /// A log of these tasks. `per_job` may have further elements, for tasks that are not there yet.
+    pub(super) fn new(labels: Vec<String>, mut per_job: Vec<bool>, mut out: Box<dyn Write + Send>) -> Log {
+        per_job.truncate(labels.len());
         let (lines, to_write) = sync_channel::<String>(WAITING);
         let (done, written) = channel();
         std::thread::spawn(move || {
@@ -213,6 +215,19 @@ mod tests {
         let first = json!({"takt_log": 1, "unix_ns": 5, "at_ns": 0, "event": "miss", "task": "a\n\"\u{1b}", "job": 7, "cause": "late"});
         assert_eq!(lines[0], first);
         assert!(out.0.lock().unwrap().iter().all(|byte| *byte >= b' ' || *byte == b'\n'));
+    }
+
+    /// Free places for further tasks are none of the log's.
+    #[test]
+    fn the_regular_end_of_a_process_of_an_added_task_is_no_event() {
+        let out = Shared::default();
+        let mut log = Log::new(vec!["a".into()], vec![false; 5], Box::new(out.clone()));
+        log.add("b", true);
+        log.exited(Time::ZERO, 1, TaskEnd::Exited(0));
+        log.exited(Time::ZERO, 1, TaskEnd::Exited(3));
+        log.finish(Time::ZERO);
+        let lines = out.lines();
+        assert!(lines.len() == 1 && lines[0]["status"] == 3 && lines[0]["task"] == "b", "{lines:?}");
     }
 
     /// A writer that takes nothing until it is released.

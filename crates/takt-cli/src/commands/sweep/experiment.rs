@@ -3,10 +3,10 @@
 use super::state::{Block, Found, State, Subject};
 use crate::failure::Failure;
 use crate::parallel;
+use crate::processes::is_ignored;
 use crate::progress::Progress;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,15 +57,12 @@ struct Ends {
 impl Ends {
     /// All signals but those that whoever started this process has told it to ignore; none if they cannot be heard.
     fn hear() -> Option<(Signals, Ends)> {
-        let status = fs::read_to_string("/proc/self/status").ok()?;
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-        let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
-        let wanted = || [SIGINT, SIGTERM].into_iter().filter(|signal| (ignored >> (signal - 1)) & 1 == 0);
+        let wanted: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let unheard = Arc::new(AtomicBool::new(false));
-        for signal in wanted() {
-            signal_hook::flag::register_conditional_default(signal, unheard.clone()).ok()?;
+        for signal in &wanted {
+            signal_hook::flag::register_conditional_default(*signal, unheard.clone()).ok()?;
         }
-        let signals = Signals::new(wanted()).ok()?;
+        let signals = Signals::new(wanted).ok()?;
         let handle = signals.handle();
         Some((signals, Ends { unheard, handle }))
     }

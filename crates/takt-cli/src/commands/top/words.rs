@@ -26,14 +26,13 @@ pub(super) fn measured(count: u64, ns: i64) -> String {
     if count == 0 { "-".into() } else { time(ns) }
 }
 
-/// An instant of the schedule, to a millisecond where it is long.
+/// An instant of the schedule: from a second on in seconds with milliseconds.
 pub(super) fn instant(ns: i64) -> String {
-    let grid = match ns.unsigned_abs() {
-        0..=9_999_999 => 1,
-        10_000_000..=9_999_999_999 => 1_000,
-        _ => 1_000_000,
-    };
-    Span::from_ns(ns / grid * grid).to_string()
+    match ns.unsigned_abs() {
+        0..=9_999_999 => Span::from_ns(ns).to_string(),
+        10_000_000..=999_999_999 => Span::from_ns(ns / 1_000 * 1_000).to_string(),
+        ms => format!("{}{}.{:03}s", if ns < 0 { "-" } else { "" }, ms / 1_000_000_000, ms / 1_000_000 % 1_000),
+    }
 }
 
 pub(super) fn share(ppm: Option<u64>) -> String {
