@@ -150,7 +150,7 @@ mod tests {
                 forecast.nothing(forecast.next());
             }
             forecast.came(planned, FRAME);
-            planned = planned + FRAME;
+            planned += FRAME;
         }
         assert!((1..=2000 / 10).contains(&vain), "{vain}");
         assert!((SHORTEST..=LONGEST).contains(&forecast.delay));
