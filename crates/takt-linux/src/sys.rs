@@ -227,8 +227,27 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
     }
 }
 
+/// `execve` that sets no `errno`. Returns the error number.
+///
+/// # Safety
+/// As for `execve`: the lists end with a null pointer.
 #[cfg(target_arch = "x86_64")]
-use sharing::execve;
+unsafe fn execve(program: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int {
+    let result: i64;
+    // SAFETY: by the caller. The call returns only if it fails.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_execve => result,
+            in("rdi") program,
+            in("rsi") argv,
+            in("rdx") env,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    -(result as c_int)
+}
 
 /// `execve`. Returns the error number.
 ///

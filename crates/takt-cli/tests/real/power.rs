@@ -403,7 +403,7 @@ fn the_doctor_restores_a_preference() {
             until("it is set", || machine.policy_file(0, "energy_performance_preference") == "balance_power");
             let pid = running.pid();
             watchers(pid).into_iter().for_each(|watcher| kill(watcher, Signal::KILL));
-            until("nobody watches", || watchers(pid).is_empty());
+            until("the watcher is gone", || watchers(pid).is_empty());
             running.signal(Signal::KILL);
             running.wait_unchecked();
             // Any other run that starts now on this machine restores it as well, so that it is there is not checked.

@@ -95,7 +95,7 @@ struct Place {
     taken: AtomicU32,
     /// The lowest address of its stack.
     stack: *mut u8,
-    /// What the child reads. It is kept until the child has left.
+    /// The data that the child reads. They are kept until the child has left.
     birth: Option<Birth>,
 }
 
@@ -234,25 +234,4 @@ unsafe extern "C" fn born(birth: *const Birth) -> ! {
         let birth = &*birth;
         run(&birth.child(), &birth.argv_pointers, &birth.env_pointers, birth.parent, birth.in_group)
     }
-}
-
-/// `execve` that sets no `errno`. Returns the error number.
-///
-/// # Safety
-/// As for `execve`: the lists end with a null pointer.
-pub(super) unsafe fn execve(program: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int {
-    let result: i64;
-    // SAFETY: by the caller. The call returns only if it fails.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") libc::SYS_execve => result,
-            in("rdi") program,
-            in("rsi") argv,
-            in("rdx") env,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    -(result as c_int)
 }
