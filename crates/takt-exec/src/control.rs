@@ -657,7 +657,7 @@ impl Control {
                 let task = self.task(name)?;
                 let is_gone = self.mirror.engine.is_gone(task);
                 if is_gone && (end.is_none() || self.mirror.has_ended(task)) {
-                    return Err(impossible(format!("task `{name}` has left already"), "`add` lets it come back"));
+                    return Err(impossible(format!("task `{name}` has left already"), self.way_back(task)));
                 }
                 self.own(task)?;
                 if end.is_some() && !self.endable[task.index()] {
@@ -673,10 +673,10 @@ impl Control {
                 let task = self.task(name)?;
                 if !self.mirror.engine.is_released_by_events(task) {
                     let reason = format!("jobs of task `{name}` are not released by events");
-                    return Err(impossible(reason, "only tasks with `event:` or `after:` can be triggered"));
+                    return Err(impossible(reason, "only tasks with the key `event` can be triggered"));
                 }
                 if self.mirror.engine.is_gone(task) {
-                    return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+                    return Err(impossible(format!("task `{name}` has left"), self.way_back(task)));
                 }
                 (vec![Input::Release { task }], None)
             }
@@ -703,6 +703,14 @@ impl Control {
         Ok(())
     }
 
+    /// The hint about a task that has left.
+    fn way_back(&self, task: TaskId) -> &'static str {
+        match self.mirror.has_ended(task) {
+            false => "`add` lets it come back",
+            true => "its program has ended, so it stays away; `add --from FILE` adds a task of another name",
+        }
+    }
+
     fn enter(&mut self, name: &str) -> Result<Vec<Input>, Refusal> {
         let task = self.task(name)?;
         self.own(task)?;
@@ -714,7 +722,10 @@ impl Control {
         }
         if self.mirror.has_ended(task) {
             let reason = format!("the program of task `{name}` has ended");
-            return Err(impossible(reason, "begin another run; `on_exit: restart` replaces a program that ends"));
+            return Err(impossible(
+                reason,
+                "`add --from FILE` adds a task of another name; `on_exit: restart` replaces a program that ends",
+            ));
         }
         let terms = self.mirror.engine.agreed(task);
         self.admit(task, &terms)?;
@@ -879,7 +890,7 @@ impl Control {
         self.own(task)?;
         if self.mirror.engine.is_gone(task) {
             let name = &self.tasks[task.index()].0;
-            return Err(impossible(format!("task `{name}` has left"), "`add` lets it come back"));
+            return Err(impossible(format!("task `{name}` has left"), self.way_back(task)));
         }
         self.terms(task, new)
     }
@@ -1055,14 +1066,18 @@ impl Control {
     /// added is named in `fixed`.
     fn newcomers(&self, target: &Target, fixed: &mut Vec<String>) -> Vec<NewTask> {
         let has = |name: &String| self.tasks.iter().any(|(own, _)| own == name);
-        let has_windows = !self.mirror.engine.system().windows.is_empty() || !target.system.windows.is_empty();
+        let side = match (&self.mirror.engine.system().windows[..], &target.system.windows[..]) {
+            ([], []) => None,
+            ([], _) => Some("the file"),
+            _ => Some("the run"),
+        };
         let mut new: Vec<&NewTask> = Vec::new();
         for name in target.tasks.iter().filter(|name| !has(name)) {
             let excluded = target.excluded.iter().find(|(other, _)| other == name);
-            match target.new.iter().find(|new| new.process.name == *name) {
-                _ if has_windows => fixed.push(format!("task `{name}` is new, and the run has a window table")),
-                Some(task) => new.push(task),
-                None => fixed.push(match excluded {
+            match (target.new.iter().find(|new| new.process.name == *name), side) {
+                (_, Some(side)) => fixed.push(format!("task `{name}` is new, and {side} has a window table")),
+                (Some(task), None) => new.push(task),
+                (None, None) => fixed.push(match excluded {
                     Some((_, why)) => format!("{why} (task `{name}` is new)"),
                     None => format!("task `{name}` is new"),
                 }),

@@ -1,7 +1,7 @@
 //! The worth of changes of a machine: a figure of one scenario minus the same figure of another one that was measured in turn with it.
 
 use crate::figures::{Interval, QUANTILES, Quantile, Rounds, middle};
-use crate::results::{Results, Scenario};
+use crate::results::{MIN_ROUNDS, Results, Scenario};
 use std::fmt;
 use std::str::FromStr;
 
@@ -71,8 +71,6 @@ impl Gain {
     }
 }
 
-/// With fewer rounds an interval says nothing.
-const ROUNDS: usize = 3;
 /// How many times the rounds are drawn again.
 const DRAWS: u64 = 1000;
 
@@ -98,7 +96,7 @@ fn gain(before: &Scenario, after: &Scenario, of: Figure, seed: u64) -> Gain {
     let difference = |rounds: &[usize]| of.of(&a, rounds) - of.of(&b, rounds);
     let (value, (low, high), figure) = match common {
         0 => (0, (i64::MIN, i64::MAX), 0),
-        1..ROUNDS => (difference(&a.all()), (i64::MIN, i64::MAX), of.of(&b, &b.all())),
+        1..MIN_ROUNDS => (difference(&a.all()), (i64::MIN, i64::MAX), of.of(&b, &b.all())),
         _ => {
             let draws = (0..DRAWS).map(|draw| difference(&a.drawn(seed, draw))).collect();
             (difference(&a.all()), middle(draws), of.of(&b, &b.all()))

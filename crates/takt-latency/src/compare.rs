@@ -1,7 +1,7 @@
 //! Which quantiles of two experiments differ beyond noise.
 
 use crate::figures::{QUANTILES, Rounds, middle};
-use crate::results::Results;
+use crate::results::{MIN_ROUNDS, Results, Scenario};
 
 /// A quantile of one scenario in two experiments. Nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,9 +22,6 @@ pub struct Difference {
     pub differs: bool,
 }
 
-/// With fewer rounds an interval says nothing.
-const ROUNDS: usize = 3;
-
 /// Compares the scenarios that both experiments have measured, in the order of the first one.
 #[must_use]
 pub fn compare(first: &Results, second: &Results, seed: u64) -> Vec<Difference> {
@@ -37,7 +34,7 @@ pub fn compare(first: &Results, second: &Results, seed: u64) -> Vec<Difference> 
             // Another stream: the experiments are independent.
             let (second, draws_b) = rounds_b.bootstrap(quantile, !seed);
             let (low, high) = middle(draws_a.iter().zip(&draws_b).map(|(a, b)| b - a).collect());
-            let enough = rounds_a.len() >= ROUNDS && rounds_b.len() >= ROUNDS;
+            let enough = a.has_intervals() && b.has_intervals();
             let differs = enough && (low > 0 || high < 0);
             differences.push(Difference {
                 scenario: a.name.clone(),
@@ -53,10 +50,25 @@ pub fn compare(first: &Results, second: &Results, seed: u64) -> Vec<Difference> 
     differences
 }
 
+/// Settings in which two experiments differ, and samples that are too few, in sentences. A difference between figures may be one of these settings.
+#[must_use]
+pub fn unlike(first: &Results, second: &Results) -> Vec<String> {
+    let settings = [("task", &first.task, &second.task), ("stress", &first.stress, &second.stress)];
+    let mut notes: Vec<String> = settings
+        .iter()
+        .filter(|(_, a, b)| a != b)
+        .map(|(name, a, b)| format!("the experiments differ in their {name}: {a} and {b}"))
+        .collect();
+    let few = |results: &Results| !results.measured().all(Scenario::has_intervals);
+    if few(first) || few(second) {
+        notes.push(format!("a scenario with fewer than {MIN_ROUNDS} rounds differs from nothing beyond noise"));
+    }
+    notes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Scenario;
     use takt_core::rng::draw_up_to;
 
     fn results(seed: u64, shift: i64) -> Results {
@@ -85,6 +97,12 @@ mod tests {
         let mut few = results(2, 300);
         few.scenarios[0].rounds.truncate(2);
         assert!(compare(&results(1, 0), &few, 5).iter().all(|d| !d.differs), "two rounds prove nothing");
+        assert_eq!(unlike(&results(1, 0), &few).len(), 1);
+        let mut other = results(1, 0);
+        other.stress = "memory".into();
+        let notes = unlike(&results(1, 0), &other);
+        assert!(notes.len() == 1 && notes[0].contains("their stress:  and memory"), "{notes:?}");
+        assert!(unlike(&other, &other).is_empty());
         few.scenarios[0].name = "other".into();
         assert!(compare(&results(1, 0), &few, 5).is_empty());
     }

@@ -126,6 +126,7 @@ impl Cpu {
             | Action::TimerStart { .. }
             | Action::TimerExpire { .. }
             | Action::Noise { .. }
+            | Action::Timerlat { .. }
             | Action::Return { .. } => {}
         }
     }

@@ -18,12 +18,13 @@ mod results;
 pub use advice::{Figure, Gain, figure, ranked, successive};
 pub use agreement::{Agreement, Pair, pairs};
 pub use chart::{density, tails};
-pub use compare::{Difference, compare};
+pub use compare::{Difference, compare, unlike};
 pub use explain::{Circumstances, Explanation, Kind, Part, Sample, explain};
 pub use figures::{Figures, Interval, QUANTILES, Quantile};
 pub use kernel::{
-    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread, Unexpected,
+    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Stage, Sum, TIMERLAT, Thread,
+    Unexpected,
 };
 pub use order::{Claim, ORDERED, PROGRAMS, difference, order, programs};
 pub use report::html;
-pub use results::{Results, Scenario, Unreadable, Worst};
+pub use results::{MIN_ROUNDS, Results, Scenario, Unreadable, Worst};

@@ -2,12 +2,14 @@
 
 use crate::chart::{density, escaped, tails};
 use crate::figures::{Figures, QUANTILES};
-use crate::results::Results;
+use crate::results::{Results, Scenario};
 use std::fmt::Write;
 
-const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#111}\
-    table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #ddd}\
-    th:first-child,td:first-child{text-align:left}small{color:#555}td+td,th small{white-space:nowrap}svg{width:100%;height:auto}";
+const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#111}\
+    .wide{overflow-x:auto}table{border-collapse:collapse;margin:1em 0;font-size:13px}\
+    th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\
+    th:first-child,td:first-child{text-align:left;min-width:15em}small{color:#555}td+td,th small{white-space:nowrap}\
+    svg{width:100%;height:auto}";
 
 /// The report: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
 #[must_use]
@@ -22,7 +24,7 @@ pub fn html(results: &Results, seed: u64) -> String {
     );
     // Writing to a string cannot fail.
     let mut put = |text: String| _ = writeln!(page, "{text}");
-    put("<h2>Figures in microseconds</h2>\n<table><tr><th>scenario</th><th>samples</th><th>min</th><th>mean</th>"
+    put("<h2>Figures in microseconds</h2>\n<div class=\"wide\"><table><tr><th>scenario</th><th>samples</th><th>min</th><th>mean</th>"
         .into());
     put("<th>standard deviation</th>".into());
     QUANTILES.iter().for_each(|(_, name)| put(format!("<th>{name} <small>(95 %)</small></th>")));
@@ -38,21 +40,19 @@ pub fn html(results: &Results, seed: u64) -> String {
             us(f.mean),
             us(f.variance.sqrt()),
         ));
+        // Fewer rounds give no interval.
+        let few = !scenario.has_intervals();
         for q in &f.quantiles {
-            let ends = format!("{} to {}", us(q.low as f64), us(q.high as f64));
+            let ends = if few { "-".to_owned() } else { format!("{} to {}", us(q.low as f64), us(q.high as f64)) };
             put(format!("<td>{}<br><small>{ends}</small></td>", us(q.value as f64)));
         }
         put(format!("<td>{}</td><td>{:.1}</td></tr>", f.over, f.stolen as f64 / 1e6));
     }
-    put("</table>\n<h2>Tails</h2>".into());
+    put("</table></div>\n<h2>Tails</h2>".into());
     put(tails(results));
     put("<h2>Density</h2>".into());
     put(density(results));
-    list(
-        &mut put,
-        "Not measured",
-        results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?))),
-    );
+    list(&mut put, "Not measured", results.scenarios.iter().filter_map(Scenario::unmeasured));
     for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
         let title = format!("The worst samples of {}", escaped(&scenario.name));
         list(&mut put, &title, scenario.worst.iter().map(ToString::to_string));
@@ -75,7 +75,6 @@ fn us(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Scenario;
 
     #[test]
     fn the_report_stands_alone_and_has_every_part() {

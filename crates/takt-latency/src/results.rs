@@ -3,10 +3,14 @@
 use crate::agreement::Agreement;
 use crate::explain::Explanation;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The version of the format.
 const FORMAT: &str = "takt-latency 1";
+
+/// With fewer rounds an interval says nothing.
+pub const MIN_ROUNDS: usize = 3;
 
 /// One scenario with its samples.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -59,6 +63,22 @@ impl Scenario {
             worst: Vec::new(),
             agreement: None,
         }
+    }
+
+    /// Its name and the reason why it, or its rounds after some, were not measured; `None` if all were.
+    #[must_use]
+    pub fn unmeasured(&self) -> Option<String> {
+        let why = self.skipped.as_ref()?;
+        Some(match self.rounds.len() {
+            0 => format!("{}: {why}", self.name),
+            rounds => format!("{}, after round {rounds}: {why}", self.name),
+        })
+    }
+
+    /// Whether it has enough rounds for confidence intervals.
+    #[must_use]
+    pub fn has_intervals(&self) -> bool {
+        self.rounds.iter().filter(|round| !round.is_empty()).count() >= MIN_ROUNDS
     }
 }
 
@@ -135,6 +155,23 @@ impl Results {
         text
     }
 
+    /// The number of samples in each microsecond of lateness as CSV: scenario, whole microseconds, samples. Microseconds without samples have no
+    /// line. Negative lateness counts as the microsecond below it. O(samples · log microseconds).
+    #[must_use]
+    pub fn histogram(&self) -> String {
+        let mut text = String::from("scenario,lateness_us,samples\n");
+        for scenario in &self.scenarios {
+            let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+            for lateness in scenario.rounds.iter().flatten() {
+                *counts.entry(lateness.div_euclid(1000)).or_default() += 1;
+            }
+            for (us, count) in counts {
+                text += &format!("{},{us},{count}\n", scenario.name);
+            }
+        }
+        text
+    }
+
     /// The scenarios that were compared with the kernel's trace.
     pub fn agreements(&self) -> impl Iterator<Item = (&Scenario, &Agreement)> {
         self.scenarios.iter().filter_map(|scenario| Some((scenario, scenario.agreement.as_ref()?)))
@@ -170,6 +207,13 @@ mod tests {
         let text = results.json();
         assert_eq!(Results::read(&text).unwrap(), results);
         assert_eq!(results.csv().lines().last(), Some("idle,2,0,3"));
+        results.scenarios[0].rounds = vec![vec![1999, 1000, -1], vec![3_000_000, 1500]];
+        assert_eq!(results.histogram(), "scenario,lateness_us,samples\nidle,-1,1\nidle,1,3\nidle,3000,1\n");
+        assert!(results.scenarios[0].unmeasured().is_none() && !results.scenarios[0].has_intervals());
+        results.scenarios[0].skipped = Some("no right".into());
+        assert_eq!(results.scenarios[0].unmeasured().unwrap(), "idle, after round 2: no right");
+        results.scenarios[0].rounds.clear();
+        assert_eq!(results.scenarios[0].unmeasured().unwrap(), "idle: no right");
         assert!(matches!(Results::read(&text.replace("latency 1", "latency 9")), Err(Unreadable::Version(_))));
         assert!(matches!(Results::read(&text[1..]), Err(Unreadable::Form(_))));
     }

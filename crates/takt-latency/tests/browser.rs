@@ -66,7 +66,7 @@ fn the_report_opens_in_a_browser_without_a_network() {
         "<td>stressed<br>",
         "isolated: CPU sets need root",
         "at 12.300 s: 412 us late: 380 us `kworker/1:2` (7) at SCHED_OTHER &lt;b&gt;",
-        "lateness</text>",
+        "lateness (log scale)</text>",
     ] {
         assert!(dom.contains(part), "{part}: {dom}\n{said}");
     }

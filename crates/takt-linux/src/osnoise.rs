@@ -2,7 +2,9 @@
 //!
 //! By default the tracer has a spinning thread on each CPU, which would disturb what is measured. Takt switches this workload off, so the tracer
 //! only records. The switch is one of the whole machine. It is in the journal of settings, and is refused while another program uses the tracer.
-//! Source: `Documentation/trace/osnoise-tracer.rst` of Linux.
+//!
+//! The tracer `timerlat` takes its place for single measurements. It records how late its own timer and a waiting process are. Without the workload, the
+//! process is one of Takt. Sources: `Documentation/trace/osnoise-tracer.rst` and `Documentation/trace/timerlat-tracer.rst` of Linux.
 
 use crate::group::Unavailable;
 use crate::isolate;
@@ -10,6 +12,13 @@ use crate::run_id::RunId;
 use crate::tracing::{self, Instance, NO_WORKLOAD, OPTIONS, WORKLOAD, workload};
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
+use takt_core::time::Span;
+
+/// The period of the tracer `timerlat` in microseconds, which all instances share.
+const PERIOD: &str = "/sys/kernel/tracing/osnoise/timerlat_period_us";
+/// Its bounds in the kernel, in microseconds.
+const PERIODS: std::ops::RangeInclusive<i64> = 100..=1_000_000;
 
 /// The tracer in the instance of a run. When this is dropped, it is switched off there, and the options are as before.
 #[derive(Debug)]
@@ -45,12 +54,53 @@ impl Osnoise {
                 "end that program (`rtla`)",
             ));
         }
-        isolate::hold(run, &[OPTIONS.to_owned()]).map_err(failed)?;
+        let settings = [OPTIONS, PERIOD].into_iter().filter(|path| Path::new(path).exists());
+        isolate::hold(run, &settings.map(str::to_owned).collect::<Vec<_>>()).map_err(failed)?;
         // From here on, all is undone when this is dropped.
         let osnoise = Osnoise { run: *run };
         fs::write(OPTIONS, NO_WORKLOAD).map_err(failed)?;
         instance.write("current_tracer", "osnoise").map_err(failed)?;
         Ok(osnoise)
+    }
+
+    /// Replaces the tracer by `timerlat` in its instance, until the result is dropped. Its timer has this period, as far as the kernel has such periods:
+    /// 100 us to 1 s.
+    ///
+    /// # Errors
+    /// The kernel has no tracer `timerlat`, or no file for processes that wait for its timer.
+    pub fn timerlat<'i>(&self, instance: &'i Instance, cpu: usize, period: Span) -> Result<Timerlat<'i>, Unavailable> {
+        let fix = "use Linux 6.5 or later with CONFIG_TIMERLAT_TRACER";
+        let unavailable = |reason: String| Unavailable { reason, fix: fix.into() };
+        let file = timerlat_file(cpu);
+        if !file.exists() {
+            return Err(unavailable(format!("the kernel has no {}", file.display())));
+        }
+        let us = (period.ns() / 1000).clamp(*PERIODS.start(), *PERIODS.end());
+        fs::write(PERIOD, us.to_string()).map_err(|e| unavailable(format!("{PERIOD}: {e}")))?;
+        // From here on, the tracer of before is there again when this is dropped.
+        let timerlat = Timerlat { instance };
+        instance.write("current_tracer", "timerlat").map_err(|e| unavailable(e.to_string()))?;
+        Ok(timerlat)
+    }
+}
+
+/// The file in which a process of this CPU waits for the timer of the tracer `timerlat`: each read returns after the next period. The process has to be
+/// bound to the CPU before it opens the file.
+#[must_use]
+pub fn timerlat_file(cpu: usize) -> PathBuf {
+    Path::new("/sys/kernel/tracing/osnoise/per_cpu").join(format!("cpu{cpu}/timerlat_fd"))
+}
+
+/// The tracer `timerlat` in an instance. When this is dropped, the tracer is `osnoise` again.
+#[derive(Debug)]
+pub struct Timerlat<'i> {
+    instance: &'i Instance,
+}
+
+impl Drop for Timerlat<'_> {
+    fn drop(&mut self) {
+        // Without it, sources of noise are missing in later rounds, and nothing else.
+        let _ = self.instance.write("current_tracer", "osnoise");
     }
 }
 
@@ -67,6 +117,10 @@ impl Drop for Osnoise {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tracer(run: &RunId) -> String {
+        format!("instances/{}/current_tracer", run.group_name())
+    }
 
     /// The tracer starts no thread, and all is as before when it is off.
     #[test]
@@ -94,7 +148,18 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         instance.stop().unwrap();
         assert!(!instance.pages().unwrap().is_empty());
+        let period = fs::read_to_string(PERIOD);
+        match osnoise.timerlat(&instance, 0, Span::from_us(50)) {
+            Ok(timerlat) => {
+                assert_eq!((threads(), &*fs::read_to_string(PERIOD).unwrap()), (0, "100\n"));
+                assert_eq!(tracing::text(&tracing::root().unwrap(), &tracer(&run)).unwrap(), "timerlat\n");
+                drop(timerlat);
+            }
+            Err(e) => println!("without timerlat: {}", e.reason),
+        }
+        assert_eq!(tracing::text(&tracing::root().unwrap(), &tracer(&run)).unwrap(), "osnoise\n");
         drop(osnoise);
+        assert_eq!(fs::read_to_string(PERIOD).ok(), period.ok());
         assert_eq!((threads(), fs::read_to_string(OPTIONS).unwrap()), (0, before.unwrap()));
         drop(instance);
         assert!(!tracing::instances().contains(&run) && !isolate::holders().iter().any(|(holder, _)| *holder == run));

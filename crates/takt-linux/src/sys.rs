@@ -284,6 +284,14 @@ pub(crate) fn sched_setattr(thread: i32, mut attr: SchedAttr) -> io::Result<()> 
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The class of a thread with its parameters; 0 is the calling thread.
+pub(crate) fn sched_getattr(thread: i32) -> io::Result<SchedAttr> {
+    let mut attr = SchedAttr::default();
+    // SAFETY: the kernel fills in a live structure of that layout and size.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &raw mut attr, size_of::<SchedAttr>(), 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(attr) }
+}
+
 /// The scheduling policy of a thread; 0 is the calling thread. `None` when there is no such thread.
 pub(crate) fn sched_policy(thread: i32) -> Option<c_int> {
     // SAFETY: the kernel is given a number only. The function of musl is a stub.

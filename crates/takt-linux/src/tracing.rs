@@ -109,6 +109,14 @@ impl Instance {
         text(self.dir()?, &format!("events/{event}/format"))
     }
 
+    /// The description of the records of a tracer: its file `format` among the events `ftrace`.
+    ///
+    /// # Errors
+    /// The kernel does not have it.
+    pub fn tracer_format(&self, tracer: &str) -> io::Result<String> {
+        text(&self.root, &format!("events/ftrace/{tracer}/format"))
+    }
+
     /// The description of a page of the rings.
     ///
     /// # Errors

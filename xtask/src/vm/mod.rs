@@ -377,7 +377,9 @@ fn boot(boot: &Boot<'_>, verbose: bool, limit: Duration, out: &mut Vec<String>) 
         out.push(format!("vm: SKIPPED: {limit:.0?} are too short for it"));
         return Ok(Counts { skipped: 1, ..Counts::default() });
     }
-    let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={} {}", mode.name(), boot.append);
+    // A PREEMPT_RT kernel has threads of interrupts without it.
+    let threads = if matches!(mode, Mode::Latency) { "threadirqs" } else { "" };
+    let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={} {threads} {}", mode.name(), boot.append);
     let mut command = Command::new("timeout");
     command.args(["-k", "5", &limit.as_secs().to_string()]);
     command.args(["sh", "-c", LIMITED, &BOOT_CPU_MAX.as_secs().to_string(), QEMU]);

@@ -147,7 +147,9 @@ fn refused(fault: &Fault) -> Outcome {
     if code == NOT_STARTED {
         return Err(Failure::status(1, Code::InitFailed, format!("{message}\nhint: {hint}")));
     }
-    Err(Failure::input(Code::CommandRefused, message, hint))
+    // The errors of a file are as elsewhere.
+    let of_file = if message.starts_with("error[") { "the file has errors\n\n" } else { "" };
+    Err(Failure::input(Code::CommandRefused, format!("{of_file}{message}"), hint))
 }
 
 fn request(command: &Command) -> Result<Request, Failure> {

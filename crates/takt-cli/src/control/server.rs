@@ -649,7 +649,7 @@ fn fault(refusal: Refusal) -> Fault {
             wrong(NOT_STARTED, format!("task `{task}` is not added: {reason}"), "correct its `cmd` or its settings")
         }
         Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
-        Refusal::Over(why) => wrong(OVER, why.into(), "`takt ctl status` shows the runs that there are"),
+        Refusal::Over(why) => wrong(OVER, why.into(), "start it again: the file of a run stays as it is"),
     }
 }
 

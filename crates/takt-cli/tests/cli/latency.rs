@@ -28,6 +28,9 @@ fn options_without_sense_are_refused() {
             (&["latency", "--cpu", &missing], 3, "missing-cpu"),
             (&["latency", "--check-trace", "--method", "timer"], 2, "conflicting-options"),
             (&["latency", "--scenario", "idle", "--output", "none/there.json"], 2, "none/there.json"),
+            (&["latency", "--period", "1000000s", "--samples", "100"], 2, "100 samples with a period of"),
+            (&["latency", "--check-order", "--rounds", "2"], 2, "2 rounds give none"),
+            (&["latency", "--check-cyclictest", "--rounds", "1"], 2, "1 rounds give none"),
         ],
     );
     for args in [
@@ -50,6 +53,39 @@ fn options_without_sense_are_refused() {
         let done = room.takt(args).expect(2);
         assert!(done.stdout.is_empty() && done.stderr.contains("error"), "{args:?}: {}", done.stderr);
     }
+}
+
+/// A load that is none is found before anything is measured, and no file is written.
+#[test]
+fn a_load_that_fails_is_refused() {
+    let room = Room::new();
+    for (command, said) in [("no-such-program-of-takt", "not found"), ("echo why >&2; exit 7", "why")] {
+        let args = ["latency", "--scenario", "stressed", "--output", "a.json", "--stress-command", command];
+        refused(&room, &[(&args, 2, said)]);
+        assert!(!room.path("a.json").exists());
+    }
+    // One that ends well starts again, and is a load.
+    let lasts = ["latency", "--scenario", "stressed", "--samples", "20", "--rounds", "1", "--stress-command", "true"];
+    room.takt(&lasts).expect(0);
+}
+
+/// Experiments with other settings are compared, and the difference is named.
+#[test]
+fn unlike_experiments_are_named() {
+    let room = Room::new();
+    let experiment = |stress: &str| {
+        format!(
+            r#"{{"format":"takt-latency 1","machine":"m","task":"t","stress":"{stress}","limit":1,"notes":[],"scenarios":[{{"name":"idle",
+            "meaning":"","rounds":[[1,2],[3,4]],"stolen":[0,0],"skipped":null}}]}}"#
+        )
+    };
+    fs::write(room.path("a.json"), experiment("cpu")).unwrap();
+    fs::write(room.path("b.json"), experiment("memory")).unwrap();
+    let said = room.takt(&["latency", "compare", "a.json", "b.json"]).expect(0).stdout;
+    assert!(said.contains("note: the experiments differ in their stress: cpu and memory"), "{said}");
+    assert!(said.contains("note: a scenario with fewer than 3 rounds"), "{said}");
+    let json = room.takt(&["latency", "compare", "a.json", "a.json", "--json"]).expect(0).stdout;
+    assert!(json.contains(r#""notes":["a scenario with fewer"#), "{json}");
 }
 
 #[test]
@@ -95,6 +131,7 @@ fn isolations_that_cannot_be_are_refused() {
         (&create(&all), "no CPU would remain"),
         (&[&create("0")[..], &["--name", "a/b"]].concat(), "cannot have the name"),
         (&[&create("0")[..], &["--with", "swap", "--without", "swap"]].concat(), "asked for and left out"),
+        (&["isolate", "advise", "--seconds", "10", "--period", "1s"], "measurements of 20 samples with a period of 1s"),
         (&["isolate", "undo", "--name", "none"], "there is no isolation `none`"),
         (&["isolate", "verify", "--name", "none"], "there is no isolation `none`"),
         (&["isolate", "move", "1", "--name", "none"], "there is no isolation `none`"),

@@ -550,6 +550,45 @@ fn simulates_alike(room: &Room, again: &str) {
     }
 }
 
+/// Under EDF no CPU time is measured. The server of a job begins with the CPU time of that job, and not with that of its process.
+#[test]
+fn a_policy_that_takes_over_knows_what_jobs_have_used() {
+    on_cpus(|| {
+        let text = "policy: edf\ncpus: 0\ntasks:\n\
+                    - {name: control, period: 20ms, runtime: 6ms, cmd: exec takt burn --runtime 2ms}\n\
+                    - {name: video, period: 50ms, runtime: 12ms, cmd: exec takt burn --runtime 5ms}\n";
+        for policy in ["cbs", "grub", "ipi"] {
+            attempts(3, || {
+                let room = Room::with(text);
+                let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
+                // Each process has used the budgets of many jobs.
+                let met = |task: usize| status(&room).and_then(|status| status["tasks"][task]["met"].as_u64());
+                until("jobs are met", || met(0) > Some(15));
+                ctl(&room, &["policy", policy]).expect(0);
+                let before = status(&room).expect("it runs");
+                until("more jobs are met", || met(0) > before["tasks"][0]["met"].as_u64().map(|met| met + 15));
+                let after = status(&room).expect("it runs");
+                ctl(&room, &["stop"]).expect(0);
+                running.wait().expect(0);
+                room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]).expect(0);
+                room.takt(&["sim", "w.yaml", "--replay", "w.steps"]).expect(0);
+                for (task, runtime) in [(0, 6_000_000), (1, 12_000_000)] {
+                    let of = |status: &Value, key: &str| status["tasks"][task][key].as_i64().expect("a number");
+                    let missed = of(&after, "missed") - of(&before, "missed");
+                    ensure(missed == 0, || format!("{policy}: {missed} jobs of task {task} missed"))?;
+                    // From the takeover on; before, the time for which a job had its CPU counts.
+                    let jobs = of(&after, "released") - of(&before, "released") + 1;
+                    let consumed = of(&after, "consumed_ns") - of(&before, "consumed_ns");
+                    ensure(consumed <= jobs * runtime, || {
+                        format!("{policy}: {jobs} jobs of task {task}: {consumed} ns")
+                    })?;
+                }
+                Ok(())
+            });
+        }
+    });
+}
+
 /// Random commands over real processes: the replay of the record is the run, only accepted commands are recorded, and a simulation with the same
 /// changes has the same schedule apart from execution times. `cargo xtask campaign --only soak` tries 50 sequences.
 #[test]
@@ -629,6 +668,8 @@ fn random_commands_replay() {
                 records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>()
             };
             assert!(records(ran) == records(replayed), "{}", again());
+            let checked = room.takt(&["trace", "check", "w.jsonl", "w.yaml", "--tolerance", "5s"]);
+            assert_eq!(checked.code(), 0, "{}\n{}", checked.stdout, again());
             simulates_alike(&room, &again());
         }
     });

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
@@ -365,24 +365,98 @@ fn advice_names_planted_disturbances() {
     });
 }
 
+/// The program as another user calls it: a copy that everybody may execute. It is removed at the end.
+struct OtherUser(PathBuf);
+
+impl OtherUser {
+    fn new() -> Option<OtherUser> {
+        let there = Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success());
+        let program = std::env::temp_dir().join(format!("takt-isolate-{}", std::process::id()));
+        there.then(|| fs::copy(TAKT, &program).map(|_| OtherUser(program)).unwrap())
+    }
+    /// The exit status, and both outputs.
+    fn takt(&self, args: &[&str]) -> (i32, String) {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&self.0).args(args);
+        let output = command.current_dir(std::env::temp_dir()).stdin(Stdio::null()).output().unwrap();
+        let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+        (output.status.code().unwrap_or(-1), said)
+    }
+}
+
+impl Drop for OtherUser {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Each command of another user is refused with its reason, with an isolation of root and without one, and nothing has changed.
 #[test]
 fn another_user_is_refused_and_nothing_changes() {
     on_cpus(|| {
         if !can_isolate() {
             return;
         }
-        let before = snapshot();
-        // The program must be one that everybody may run.
-        let program = std::env::temp_dir().join(format!("takt-isolate-{}", std::process::id()));
-        fs::copy(TAKT, &program).unwrap();
-        let command = format!("{} isolate create --cpus 1", program.display());
-        let refused =
-            Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", "sh", "-c", &command]).output();
-        fs::remove_file(&program).unwrap();
-        let Ok(refused) = refused else { return skip(Capability::Cpus, "setpriv is not installed") };
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(refused.status.code() == Some(3) && said.contains("missing-capability"), "{said}");
-        assert!(said.contains("root"), "{said}");
+        let Some(user) = OtherUser::new() else { return skip(Capability::Cpus, "setpriv is not installed") };
+        let (room, before, cpu) = (Room::with(&SCHEDULE.replace("LAST", &last())), snapshot(), last());
+        let (pid, schedule) = (std::process::id().to_string(), room.path("w.yaml").display().to_string());
+        let refused = |args: &[&str], status: i32, reason: &str, settings: &BTreeMap<String, String>| {
+            let (code, said) = user.takt(args);
+            always(code == status && said.contains(reason), || format!("{args:?}: status {code}: {said}"));
+            let different = changes(settings, &snapshot());
+            always(different.is_empty(), || format!("{args:?}: {different:#?}"));
+        };
+        let of_root: [&[&str]; 5] = [
+            &["isolate", "create", "--cpus", "0", "--name", "other"],
+            &["isolate", "move", &pid],
+            &["isolate", "undo", "--all"],
+            &["isolate", "advise", "--seconds", "1"],
+            &["run", &schedule, "--isolate", "--duration", "100ms"],
+        ];
+        let latency = |scenario, more: &[&'static str]| {
+            [&["latency", "--scenario", scenario, "--samples", "9", "--rounds", "1", "--stress-threads", "1"], more]
+                .concat()
+        };
+        for args in of_root {
+            refused(args, 3, "belong to root: nothing was changed", &before);
+        }
+        refused(&["isolate", "run", "--", "true"], 2, "there is no isolation", &before);
+        refused(&["isolate", "verify"], 2, "there is no isolation", &before);
+        refused(&["isolate", "status"], 0, "no CPU is isolated", &before);
+        refused(
+            &latency("set,isolated-fifo", &[]),
+            3,
+            "isolated-fifo: CPU sets, interrupts and kernel threads belong to root",
+            &before,
+        );
+        let check = ["latency", "--check-order", "--samples", "9", "--rounds", "3", "--stress-threads", "1"];
+        refused(&check, 3, "this cannot be checked: idle-fifo: the kernel refuses SCHED_FIFO 50", &before);
+        refused(&latency("weight", &[]), 3, "groups of the cpu controller cannot be made", &before);
+        refused(&latency("idle", &["--explain"]), 3, "run as root", &before);
+        refused(
+            &latency("idle,nice,fifo,deadline", &[]),
+            0,
+            "not measured: nice: the kernel refuses nice -20",
+            &before,
+        );
+        refused(&latency("idle,fifo", &[]), 0, "it needs root, CAP_SYS_NICE or a higher `ulimit -r`", &before);
+        refused(
+            &latency("idle,deadline", &[]),
+            0,
+            "not measured: deadline: the kernel refuses SCHED_DEADLINE",
+            &before,
+        );
+        let _undo = Undo;
+        room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test"]).expect(0);
+        let isolated = snapshot();
+        // A run has not even the CPU of its schedule.
+        for args in &of_root[..4] {
+            refused(args, 3, "belong to root: nothing was changed", &isolated);
+        }
+        refused(&["isolate", "run", "--", "true"], 3, "this process cannot enter the isolation", &isolated);
+        refused(&["isolate", "status"], 0, &format!("isolation test: CPU {cpu}"), &isolated);
+        refused(&["isolate", "verify"], 0, "ok ", &isolated);
+        room.takt(&["isolate", "undo"]).expect(0);
         always(changes(&before, &snapshot()).is_empty(), || "something has changed".into());
     });
 }
@@ -412,6 +486,8 @@ fn lateness_is_measured_written_and_compared() {
                 "l.csv",
                 "--html",
                 "l.html",
+                "--histogram",
+                "h.csv",
                 "--tails",
                 "t.svg",
             ])
@@ -426,6 +502,8 @@ fn lateness_is_measured_written_and_compared() {
         }
         let lines = room.text("l.csv").lines().count();
         assert_eq!(lines, 1 + 120 * first["scenarios"].as_array().unwrap().len());
+        let counted = |line: &str| line.rsplit(',').next().unwrap().parse::<usize>().unwrap_or(0);
+        assert_eq!(room.text("h.csv").lines().map(counted).sum::<usize>(), lines - 1);
         for name in ["l.html", "t.svg"] {
             assert!(room.text(name).contains("<title>Tails of the lateness</title>"), "{name}");
         }
@@ -462,6 +540,8 @@ fn an_experiment_that_is_killed_leaves_nothing() {
                 "2",
                 "--stress-threads",
                 "2",
+                "--echo",
+                "udp",
             ];
             let run: Running = room.start(&command);
             until("the CPU is isolated", || Linux::journal().exists());

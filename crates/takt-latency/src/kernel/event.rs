@@ -37,6 +37,9 @@ pub const RETURNS: [&str; 3] =
 pub const NOISE: [&str; 4] =
     ["osnoise/irq_noise", "osnoise/softirq_noise", "osnoise/nmi_noise", "osnoise/thread_noise"];
 
+/// The records of the kernel's tracer `timerlat`, which are among the events `ftrace`.
+pub const TIMERLAT: &str = "timerlat";
+
 /// A thread's name (comm): at most 15 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Name([u8; 16]);
@@ -127,6 +130,22 @@ pub enum Source {
     NonMaskable,
 }
 
+/// A stage of a wake-up, as the tracer `timerlat` has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// The interrupt of the timer.
+    Interrupt,
+    /// The process has the CPU, in the kernel.
+    Thread,
+    /// The process has been in user space, and calls the kernel again.
+    User,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Stage; 3] = [Stage::Interrupt, Stage::Thread, Stage::User];
+}
+
 impl Interrupt {
     /// A name for people. `devices` has the names of the handlers.
     #[must_use]
@@ -190,6 +209,13 @@ pub enum Action {
         /// Its time in nanoseconds, without that of other sources within it.
         ns: i64,
     },
+    /// The tracer `timerlat` has seen its timer or the process that waits for it.
+    Timerlat {
+        /// How far the wake-up is.
+        stage: Stage,
+        /// Nanoseconds since the planned instant.
+        ns: i64,
+    },
     /// A system call of [`RETURNS`] returns to its thread.
     Return {
         /// The thread.
@@ -247,6 +273,8 @@ enum Reader {
         name: &'static str,
     },
     Return(Field),
+    /// Its stage and its time.
+    Timerlat([Field; 2]),
     /// Its source, and the fields of its start and its own time.
     Noise {
         of: Noise,
@@ -295,6 +323,7 @@ impl Reader {
                 };
                 Reader::Noise { of, start: field("start")?, ns: field("duration")? }
             }
+            TIMERLAT => Reader::Timerlat([field("context")?, field("timer_latency")?]),
             name if RETURNS.iter().any(|known| known.strip_prefix("syscalls/") == Some(name)) => {
                 Reader::Return(field("common_pid")?)
             }
@@ -351,6 +380,11 @@ impl Reader {
                     }
                 };
                 Action::Noise { source, ns: ns.number(record)? }
+            }
+            Reader::Timerlat([context, ns]) => {
+                // IRQ_CONTEXT, THREAD_CONTEXT and THREAD_URET of kernel/trace/trace_osnoise.c.
+                let stage = Stage::ALL.get(usize::try_from(context.number(record)?).ok()?)?;
+                Action::Timerlat { stage: *stage, ns: ns.number(record)? }
             }
             Reader::Return(pid) => Action::Return { pid: u32::try_from(pid.number(record)?).ok()? },
         })
@@ -448,6 +482,18 @@ impl KernelTrace {
             sums.entry(source).or_default().add(Sum { count: 1, ns, longest: ns });
         }
         sums.into_iter().collect()
+    }
+}
+
+impl KernelTrace {
+    /// The times of a stage by the tracer `timerlat` on a CPU, in the order of their instants. Nanoseconds. O(events).
+    #[must_use]
+    pub fn stage(&self, cpu: usize, wanted: Stage) -> Vec<i64> {
+        let of = |event: &Event| match event.action {
+            Action::Timerlat { stage, ns } if event.cpu == cpu && stage == wanted => Some(ns),
+            _ => None,
+        };
+        self.events.iter().filter_map(of).collect()
     }
 }
 
@@ -614,6 +660,25 @@ mod tests {
             ]
         );
         assert_eq!(thermal.name(&BTreeMap::new()), "interrupt thermal");
+    }
+
+    #[test]
+    fn stages_of_timerlat_are_read() {
+        const FORM: &str = "name: timerlat\nID: 20\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+            \tfield:unsigned int seqnum;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:int context;\toffset:12;\tsize:4;\tsigned:1;\n\
+            \tfield:u64 timer_latency;\toffset:16;\tsize:8;\tsigned:0;\n";
+        let record = |context: u32, ns: u64| {
+            let mut record = 20u32.to_le_bytes().to_vec();
+            [7, 1, context].iter().for_each(|number: &u32| record.extend(number.to_le_bytes()));
+            record.extend(ns.to_le_bytes());
+            record
+        };
+        // The last one is of a later kernel.
+        let page = page(&[(10, record(0, 900)), (20, record(1, 2900)), (5, record(2, 3400)), (9, record(9, 1))]);
+        let trace = KernelTrace::read(PAGE, FORM, &[(1, &page)]).unwrap();
+        let of = |cpu, stage| trace.stage(cpu, stage);
+        assert_eq!(Stage::ALL.map(|stage| of(1, stage)), [vec![900], vec![2900], vec![3400]]);
+        assert!(Stage::ALL.iter().all(|stage| of(0, *stage).is_empty()) && trace.events.len() == 3);
     }
 
     #[test]

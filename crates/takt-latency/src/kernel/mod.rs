@@ -6,5 +6,7 @@ mod event;
 mod format;
 mod page;
 
-pub use event::{Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Sum, Thread};
+pub use event::{
+    Action, EVENTS, Event, Interrupt, KernelTrace, NOISE, Name, RETURNS, Source, Stage, Sum, TIMERLAT, Thread,
+};
 pub use format::Unexpected;

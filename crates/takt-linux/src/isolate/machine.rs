@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
 use crate::socket;
+use crate::thread_class::ClassOf;
 use crate::tracing;
 use std::any::Any;
 use std::fs::{self, File};
@@ -228,12 +229,18 @@ fn numbers(dir: &Path) -> impl Iterator<Item = i32> {
 
 impl Kernel for Linux {
     fn read(&self, path: &str) -> io::Result<String> {
+        if let Some(class) = ClassOf::named(path) {
+            return class.read();
+        }
         match imitated(path) {
             Some((root, path)) => root.read(path),
             None => control::read(Path::new(path)),
         }
     }
     fn write(&mut self, path: &str, value: &str) -> io::Result<()> {
+        if let Some(class) = ClassOf::named(path) {
+            return class.write(value);
+        }
         if let Some((root, path)) = imitated(path) {
             return root.write(path, value);
         }

@@ -92,6 +92,8 @@ const NONE: &str = "none";
 const WARM_UP: usize = 5;
 /// The least samples of a measurement.
 const SAMPLES_MIN: usize = 20;
+/// The least samples may take so many times the time for measuring.
+const MORE: i128 = 4;
 /// The share of the time for the steps alone, in percent; the rest is for their sums.
 const ALONE: i64 = 50;
 
@@ -223,8 +225,21 @@ impl Advisor<'_> {
         let v2 = Linux::look().hierarchy().is_some_and(|(v2, _)| v2);
         let reading = Reading::of(self.cpu);
         let mut candidates = candidates(&args.with, &args.without, v2);
-        let boot = self.try_out(&mut candidates)?;
+        // Each step alone and all sums, beside the machine without isolation.
+        let measurements = (candidates.len() as i64 + 1) * 2 * i64::from(args.rounds);
+        let least = i128::from(args.period.ns()) * (SAMPLES_MIN + WARM_UP) as i128 * i128::from(measurements);
         let total = Span::from_secs(i64::from(args.seconds));
+        if least > i128::from(total.ns()) * MORE {
+            let message = format!(
+                "{measurements} measurements of {SAMPLES_MIN} samples with a period of {} take {} s, and not {} s",
+                args.period,
+                least / 1_000_000_000,
+                args.seconds
+            );
+            let hint = "choose a shorter --period, fewer --rounds or more --seconds, or leave steps out (--without)";
+            return Err(Failure::input(Code::OutOfRange, message, hint));
+        }
+        let boot = self.try_out(&mut candidates)?;
         let all: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(candidates.iter().cloned()).collect();
         let alone = self.measure(&all, total.scaled(ALONE, 100))?;
         let gains = takt_latency::ranked(&alone, args.figure, args.seed);

@@ -4,13 +4,14 @@ use super::measure::{self, Echo, Method, WakeUp};
 use super::scenario::{self, Scenario};
 use super::stress::{self, Kind};
 use crate::outcome::{Outcome, Verdict};
+use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_linux::{disturbance, rt};
+use takt_linux::{disturbance, rt, timerlat_file};
 
 /// Internal
 #[derive(clap::Args, Debug)]
@@ -83,6 +84,9 @@ struct Measure {
     /// Look for gaps instead
     #[arg(long)]
     gaps: bool,
+    /// Wait for the timer of the kernel's tracer `timerlat` instead, which measures
+    #[arg(long, conflicts_with = "gaps")]
+    timerlat: bool,
     /// Write there instead of standard output
     #[arg(long)]
     output: Option<PathBuf>,
@@ -119,6 +123,14 @@ impl Measured {
     }
 }
 
+/// The reason in the error output of a process of this program.
+pub(super) fn reason(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    let line = said.lines().next().unwrap_or("no message");
+    // Such a process has no other file to write to than its standard output.
+    line.rsplit_once("standard output: ").map_or(line, |(_, why)| why).trim().to_owned()
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.process {
         Process::Measure(args) => measured(args)?,
@@ -130,7 +142,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
             place.take()?;
             stress::run_command(command, *seconds)?;
         }
-        Process::Echo { echo } => measure::answer(*echo)?,
+        Process::Echo { echo } => {
+            // A killed measurement leaves no process that waits for its messages.
+            let end = rustix::process::Signal::KILL;
+            rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
+            measure::answer(*echo)?;
+        }
         Process::Schedule { arguments } => {
             // It stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
             let end = rustix::process::Signal::TERM;
@@ -139,6 +156,34 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     Ok(Verdict::Done)
+}
+
+/// The kernel refuses a class or a nice value: the right that this process lacks. `limit` is the option of `ulimit` that grants it to a user (sched(7)).
+fn refused(wanted: &str, error: &io::Error, limit: Option<&str>) -> io::Error {
+    let root = rustix::process::geteuid().is_root();
+    let right = match (Errno::from_io_error(error), limit) {
+        (Some(Errno::BUSY), _) => "; the other reservations leave too little of the CPUs".to_owned(),
+        (Some(Errno::PERM | Errno::ACCESS), _) if root => {
+            "; a group of the v1 cpu controller needs time for real-time classes (cpu.rt_runtime_us)".to_owned()
+        }
+        (Some(Errno::PERM | Errno::ACCESS), Some(limit)) => {
+            format!("; it needs root, CAP_SYS_NICE or a higher `ulimit {limit}`")
+        }
+        (Some(Errno::PERM | Errno::ACCESS), None) => "; it needs root or CAP_SYS_NICE".to_owned(),
+        _ => String::new(),
+    };
+    io::Error::new(error.kind(), format!("the kernel refuses {wanted}: {error}{right}"))
+}
+
+/// Gives this process its class.
+fn take(class: rt::Class) -> io::Result<()> {
+    let (name, limit) = match class {
+        rt::Class::Other => ("SCHED_OTHER".to_owned(), None),
+        rt::Class::Idle => ("SCHED_IDLE".to_owned(), None),
+        rt::Class::Fifo(priority) => (format!("SCHED_FIFO {priority}"), Some("-r")),
+        rt::Class::Deadline { .. } => ("SCHED_DEADLINE".to_owned(), None),
+    };
+    rt::set_class(0, class).map_err(|e| refused(&name, &e, limit))
 }
 
 /// Measures, and writes the numbers of [`Measured`].
@@ -160,16 +205,22 @@ fn measured(args: &Measure) -> io::Result<()> {
     let _ = rt::lock_memory();
     rt::set_timer_slack(Span::from_ns(1))?;
     if scenario.nice() != 0 {
-        rustix::process::setpriority_process(None, scenario.nice())?;
+        let nice = format!("nice {}", scenario.nice());
+        rustix::process::setpriority_process(None, scenario.nice())
+            .map_err(|e| refused(&nice, &e.into(), Some("-e")))?;
     }
     let stolen = || disturbance::stolen(&cpus).unwrap_or(Span::ZERO);
     let class = if args.gaps { rt::Class::Fifo(args.priority) } else { scenario.class(args.priority, period)? };
-    rt::set_class(0, class)?;
+    take(class)?;
     let before = (stolen(), disturbance::throttled());
     let samples = match args.echo {
         _ if args.gaps => {
             let gaps = measure::gaps(period * args.count as i64, Span::from_us(5));
             gaps.into_iter().map(|late| WakeUp { planned: 0, late }).collect()
+        }
+        _ if args.timerlat => {
+            measure::wait_in(&timerlat_file(args.cpu), args.count)?;
+            Vec::new()
         }
         Some(echo) => measure::round_trips(echo, period, args.count)?,
         None if windows => measure::wake_in_windows(period, args.count)?,
@@ -191,6 +242,21 @@ fn measured(args: &Measure) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_class_names_the_right_that_it_needs() {
+        let of = |errno: Errno, limit| refused("SCHED_FIFO 50", &errno.into(), limit).to_string();
+        let right = if rustix::process::geteuid().is_root() { "cpu.rt_runtime_us" } else { "a higher `ulimit -r`" };
+        assert!(of(Errno::PERM, Some("-r")).contains(right), "{}", of(Errno::PERM, Some("-r")));
+        assert!(of(Errno::BUSY, None).contains("other reservations"));
+        let error = crate::failure::Failure::from(io::Error::other("`x` is refused: standard reason"));
+        assert_eq!(reason(error.text().as_bytes()), "`x` is refused: standard reason");
+        assert_eq!(reason(b""), "no message");
+        assert_eq!(
+            of(Errno::INVAL, None),
+            format!("the kernel refuses SCHED_FIFO 50: {}", io::Error::from(Errno::INVAL))
+        );
+    }
 
     #[test]
     fn numbers_are_read_as_they_were_written() {

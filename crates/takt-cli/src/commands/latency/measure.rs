@@ -2,9 +2,12 @@
 
 use crate::clock::sleep_until;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use takt_core::time::Span;
 use takt_linux::timer::{SignalTimer, Timer, now};
 
@@ -148,6 +151,9 @@ pub(crate) fn round_trips(echo: Echo, period: Span, count: usize) -> io::Result<
     Ok(all)
 }
 
+/// The second process answers within this time.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// The second process, which ends with its input.
 struct Peer {
     child: Child,
@@ -166,7 +172,7 @@ impl Peer {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             socket.connect(("127.0.0.1", u16::from_le_bytes(port)))?;
             // A datagram of the loopback device is lost only where memory lacks.
-            socket.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+            socket.set_read_timeout(Some(ANSWER))?;
             peer.socket = Some(socket);
         }
         Ok(peer)
@@ -175,7 +181,12 @@ impl Peer {
         let mut byte = [1];
         if let Some(socket) = &self.socket {
             socket.send(&byte)?;
-            return socket.recv(&mut byte).map(drop);
+            return match socket.recv(&mut byte) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    Err(io::Error::other(format!("the second process did not answer within {ANSWER:?}")))
+                }
+                received => received.map(drop),
+            };
         }
         let Child { stdin, stdout, .. } = &mut self.child;
         stdin.as_mut().expect("it is piped").write_all(&byte)?;
@@ -208,13 +219,20 @@ pub(crate) fn answer(echo: Echo) -> io::Result<()> {
             let mut output = io::stdout().lock();
             output.write_all(&socket.local_addr()?.port().to_le_bytes())?;
             output.flush()?;
-            // Its parent ends it; its end is that of the parent, too.
+            // Its parent ends it.
             loop {
                 let (_, from) = socket.recv_from(&mut byte)?;
                 socket.send_to(&byte, from)?;
             }
         }
     }
+}
+
+/// Reads a file so many times, each of which waits in the kernel.
+pub(crate) fn wait_in(path: &Path, count: usize) -> io::Result<()> {
+    let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    (0..count).try_for_each(|_| file.read(&mut [0]).map(drop).map_err(failed))
 }
 
 /// Pauses of a loop that reads the clock, from `least` on: time that nothing but the kernel, its host and threads of a higher class can take.

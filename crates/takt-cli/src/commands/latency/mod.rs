@@ -18,11 +18,14 @@ use options::Sweep;
 use std::fs;
 use std::path::{Path, PathBuf};
 use takt_core::time::Span;
-use takt_latency::Results;
+use takt_latency::{MIN_ROUNDS, Results};
 use takt_workload::Code;
 
 /// The medians of two programs that measure the same differ by that at most. `cyclictest` reports whole microseconds, which is half a microsecond of it.
 const PROGRAMS_LIMIT: Span = Span::from_us(2);
+const DOCTOR: &str = "run it as root; `takt doctor` reports what this machine can do";
+/// The samples of a scenario take less than this.
+const LONGEST: Span = Span::from_secs(366 * 24 * 3600);
 
 /// Measure the lateness of a time-critical process on this machine, and what reduces it
 ///
@@ -69,6 +72,17 @@ fn sweep(args: &Sweep) -> Outcome {
         let message = format!("a period of {} leaves the CPU no time for anything else", args.period);
         return Err(Failure::input(Code::OutOfRange, message, "choose a period of at least 50us"));
     }
+    // All samples of a scenario together; instants of a longer experiment would not be numbers of nanoseconds.
+    let longest = i128::from(args.period.ns()) * i128::from(args.samples);
+    if longest > i128::from(LONGEST.ns()) {
+        let message = format!("{} samples with a period of {} take more than {LONGEST}", args.samples, args.period);
+        return Err(Failure::input(Code::OutOfRange, message, "choose a shorter --period or fewer --samples"));
+    }
+    if (args.check_order || args.check_cyclictest) && (args.rounds as usize) < MIN_ROUNDS {
+        let message = format!("a check needs confidence intervals, and {} rounds give none", args.rounds);
+        let hint = format!("choose --rounds {} or more", MIN_ROUNDS);
+        return Err(Failure::input(Code::OutOfRange, message, &hint));
+    }
     if args.check_trace.is_some() && args.method == measure::Method::Timer {
         let message =
             "--check-trace cannot be combined with `--method timer`: the kernel arms a periodic timer in its interrupt";
@@ -78,17 +92,14 @@ fn sweep(args: &Sweep) -> Outcome {
             "choose `--method nanosleep` or `--method timerfd`",
         ));
     }
-    let written = [&args.output, &args.csv, &args.html, &args.tails, &args.density];
-    files::ready([], written.into_iter().flatten())?;
+    let files = [&args.output, &args.csv, &args.histogram, &args.html, &args.tails, &args.density];
+    files::ready([], files.into_iter().flatten())?;
     let results = sweep::measure(args)?;
-    let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| {
-        path.as_ref().map_or(Ok(()), |path| files::write(path, text()))
-    };
-    write(&args.output, &|| results.json())?;
-    write(&args.csv, &|| results.csv())?;
-    write(&args.html, &|| takt_latency::html(&results, args.seed))?;
-    write(&args.tails, &|| takt_latency::tails(&results))?;
-    write(&args.density, &|| takt_latency::density(&results))?;
+    if results.measured().next().is_none() {
+        let reasons = results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?)));
+        let message = format!("no scenario was measured: {}", reasons.collect::<Vec<_>>().join("; "));
+        return Err(Failure::machine(Code::MissingCapability, message, DOCTOR));
+    }
     let claims = match args {
         Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),
         Sweep { check_cyclictest: true, .. } => {
@@ -96,7 +107,26 @@ fn sweep(args: &Sweep) -> Outcome {
         }
         _ => Vec::new(),
     };
+    // A full disk costs the one file: the table is printed before, and the other files are written.
     output::results(&results, &claims, args.check_trace, args.seed, args.json)?;
+    let mut written = Ok(());
+    let mut write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| {
+        let result = path.as_ref().map_or(Ok(()), |path| files::write(path, text()));
+        written = std::mem::replace(&mut written, Ok(())).and(result);
+    };
+    write(&args.output, &|| results.json());
+    write(&args.csv, &|| results.csv());
+    write(&args.histogram, &|| results.histogram());
+    write(&args.html, &|| takt_latency::html(&results, args.seed));
+    write(&args.tails, &|| takt_latency::tails(&results));
+    write(&args.density, &|| takt_latency::density(&results));
+    written?;
+    // A scenario that was not measured is no answer to the check.
+    let unmeasured: Vec<String> = results.scenarios.iter().filter_map(takt_latency::Scenario::unmeasured).collect();
+    if (args.check_order || args.check_cyclictest) && !unmeasured.is_empty() {
+        let message = format!("this cannot be checked: {}", unmeasured.join("; "));
+        return Err(Failure::machine(Code::MissingCapability, message, DOCTOR));
+    }
     let agrees = |limit: Span| results.agreements().all(|(_, agreement)| agreement.holds(limit.ns()));
     let holds = claims.iter().all(|claim| claim.holds) && args.check_trace.is_none_or(agrees);
     Ok(if holds { Verdict::Done } else { Verdict::No })
@@ -117,7 +147,8 @@ fn compare(args: &Compare) -> Outcome {
         let message = "the two experiments have no scenario in common";
         return Err(Failure::input(Code::OtherRecord, message, "measure the same scenarios with --scenario"));
     }
-    output::differences(&first, &second, &differences, args.json)?;
+    let notes = takt_latency::unlike(&first, &second);
+    output::differences([&first, &second], &differences, &notes, args.json)?;
     let later = differences.iter().any(|d| d.differs && d.low > 0);
     Ok(if later { Verdict::No } else { Verdict::Done })
 }

@@ -67,6 +67,9 @@ pub(super) struct Sweep {
     /// Write all samples
     #[arg(long, value_name = "FILE.csv")]
     pub(super) csv: Option<PathBuf>,
+    /// Write the number of samples of each scenario in each microsecond of lateness
+    #[arg(long, value_name = "FILE.csv")]
+    pub(super) histogram: Option<PathBuf>,
     /// Write a report with charts that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub(super) html: Option<PathBuf>,

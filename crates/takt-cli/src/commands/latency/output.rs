@@ -1,6 +1,5 @@
 //! Results for people and for programs.
 
-use super::sweep::MIN_ROUNDS;
 use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -14,7 +13,7 @@ fn us(ns: f64) -> Cell {
 
 /// The difference of `idle-fifo` and the peer, where both were measured: the name of the quantile and the interval.
 fn beside(results: &Results, seed: u64) -> Vec<(&'static str, Interval)> {
-    let of = |name: &str| results.measured().find(|scenario| scenario.name == name);
+    let of = |name: &str| results.measured().find(|scenario| scenario.name == name && scenario.has_intervals());
     let Some((own, peer)) = of("idle-fifo").zip(of("cyclictest")) else { return Vec::new() };
     QUANTILES.iter().take(2).map(|(quantile, name)| (*name, difference(own, peer, *quantile, seed))).collect()
 }
@@ -55,11 +54,11 @@ pub(super) fn results(
     let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit, seed)));
     if json {
         let of = |(scenario, f): (&takt_latency::Scenario, Figures)| {
-            let quantiles = f
-                .quantiles
-                .iter()
-                .zip(QUANTILES)
-                .map(|(q, (_, name))| (name.to_owned(), json!({"value": q.value, "low": q.low, "high": q.high})));
+            // Fewer rounds give no interval.
+            let ends = |ns: i64| scenario.has_intervals().then_some(ns);
+            let quantiles = f.quantiles.iter().zip(QUANTILES).map(|(q, (_, name))| {
+                (name.to_owned(), json!({"value": q.value, "low": ends(q.low), "high": ends(q.high)}))
+            });
             json!({"scenario": scenario.name, "count": f.count, "min_ns": f.min, "mean_ns": f.mean, "variance_ns2": f.variance,
                 "quantiles_ns": quantiles.collect::<serde_json::Map<String, Value>>(), "over_limit": f.over,
                 "stolen_ns": f.stolen, "worst": scenario.worst, "agreement": scenario.agreement})
@@ -98,7 +97,7 @@ pub(super) fn results(
     let mut rows = vec![head.map(Cell::from).to_vec()];
     for (scenario, f) in figures {
         let q = |index: usize| f.quantiles[index];
-        let few = scenario.rounds.len() < MIN_ROUNDS;
+        let few = !scenario.has_intervals();
         let ends = |index: usize| {
             Cell::from(if few {
                 "-".into()
@@ -126,8 +125,8 @@ pub(super) fn results(
     aligned(&mut out, &rows, |column| column == 0)?;
     writeln!(out, "lateness in microseconds; sd: standard deviation; 95 %: confidence intervals by rounds")?;
     for scenario in &results.scenarios {
-        if let Some(why) = &scenario.skipped {
-            writeln!(out, "not measured: {}: {why}", scenario.name)?;
+        if let Some(why) = scenario.unmeasured() {
+            writeln!(out, "not measured: {why}")?;
         }
     }
     for (name, interval) in beside(results, seed) {
@@ -152,14 +151,20 @@ pub(super) fn results(
     Ok(())
 }
 
-pub(super) fn differences(first: &Results, second: &Results, all: &[Difference], json: bool) -> io::Result<()> {
+pub(super) fn differences(
+    [first, second]: [&Results; 2],
+    all: &[Difference],
+    notes: &[String],
+    json: bool,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         let of = |d: &Difference| {
             json!({"scenario": d.scenario, "quantile": d.quantile, "first_ns": d.first, "second_ns": d.second, "low_ns": d.low,
                 "high_ns": d.high, "differs": d.differs})
         };
-        return writeln!(out, "{}", json!({"differences": all.iter().map(of).collect::<Vec<_>>()}));
+        let object = json!({"differences": all.iter().map(of).collect::<Vec<_>>(), "notes": notes});
+        return writeln!(out, "{object}");
     }
     writeln!(out, "first:  {}; {}\nsecond: {}; {}\n", first.machine, first.task, second.machine, second.task)?;
     let head = ["scenario", "quantile", "first", "second", "second - first (95 %)", "verdict"];
@@ -180,5 +185,6 @@ pub(super) fn differences(first: &Results, second: &Results, all: &[Difference],
         ]);
     }
     aligned(&mut out, &rows, |column| column == 0 || column == 5)?;
-    writeln!(out, "lateness in microseconds; each interval is of one figure: of twenty, one may differ by chance")
+    writeln!(out, "lateness in microseconds; each interval is of one figure: of twenty, one may differ by chance")?;
+    notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }

@@ -48,6 +48,8 @@ enum Kind {
     Above,
     /// Below them.
     Below,
+    /// With the threads of timers, softirqs and interrupts of its CPU raised above it.
+    Raised,
 }
 
 const fn scenario(name: &'static str, stress: bool, class: Kind, place: Place, meaning: &'static str) -> Scenario {
@@ -58,7 +60,7 @@ const WEIGHT: Place = Place::Half(Half::Weight);
 const QUOTA: Place = Place::Half(Half::Quota(Span::from_ms(10)));
 const CONTAINER: Place = Place::Half(Half::Container(Span::from_ms(100)));
 
-pub(super) const ALL: [Scenario; 19] = [
+pub(super) const ALL: [Scenario; 20] = [
     scenario("idle", false, Kind::Other, Place::Shared, "no load, ordinary class"),
     scenario("idle-fifo", false, Kind::Fifo, Place::Shared, "no load, SCHED_FIFO: the floor of this machine"),
     scenario("stressed", true, Kind::Other, Place::Shared, "load, ordinary class"),
@@ -66,6 +68,13 @@ pub(super) const ALL: [Scenario; 19] = [
     scenario("fifo", true, Kind::Fifo, Place::Shared, "load, SCHED_FIFO"),
     scenario("rt-above", true, Kind::Above, Place::Shared, "load, SCHED_FIFO above the threads of interrupts"),
     scenario("rt-below", true, Kind::Below, Place::Shared, "load, SCHED_FIFO below the threads of interrupts"),
+    scenario(
+        "rt-raised",
+        true,
+        Kind::Raised,
+        Place::Shared,
+        "load, SCHED_FIFO, threads of timers, softirqs and interrupts raised above it",
+    ),
     scenario("deadline", true, Kind::Deadline, Place::Shared, "load, half of a CPU by the budget of SCHED_DEADLINE"),
     scenario("weight", true, Kind::Other, WEIGHT, "load with an equal weight on the same CPU, ordinary class"),
     scenario("quota", true, Kind::Other, QUOTA, "load with a quota of 5 ms in 10 ms on the same CPU, ordinary class"),
@@ -105,11 +114,15 @@ impl Scenario {
         };
         Ok(match self.class {
             Kind::Other | Kind::Nice => Class::Other,
-            Kind::Fifo => Class::Fifo(priority),
+            Kind::Fifo | Kind::Raised => Class::Fifo(priority),
             Kind::Above => Class::Fifo(interrupts()?.saturating_add(1).min(98)),
             Kind::Below => Class::Fifo(interrupts()?.saturating_sub(1).max(1)),
             Kind::Deadline => Class::Deadline { runtime: period.scaled(1, 2), deadline: period, period },
         })
+    }
+    /// Whether the threads of timers, softirqs and interrupts of its CPU have a priority above its own.
+    pub(super) fn raises_threads(self) -> bool {
+        self.class == Kind::Raised
     }
     /// Whether the load is in the task's container.
     pub(super) fn is_container(self) -> bool {

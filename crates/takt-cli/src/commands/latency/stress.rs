@@ -1,12 +1,18 @@
 //! Load beside the measured task. It is bounded: it ends with its parent, and by itself after a time.
 
+use super::internal::reason;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A command that fails within this time is no load.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// Bytes of its error output that are kept.
+const SAID: u64 = 400;
 
 /// A kind of load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -75,7 +81,12 @@ impl Load {
             Some(command) => format!("`{command}`"),
             None => {
                 let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
-                format!("{} with {} thread{} each", names.join(", "), self.threads, if self.threads == 1 { "" } else { "s" })
+                format!(
+                    "{} with {} thread{} each",
+                    names.join(", "),
+                    self.threads,
+                    if self.threads == 1 { "" } else { "s" }
+                )
             }
         }
     }
@@ -91,29 +102,45 @@ impl Load {
                 command.args(["--on", &cpu.to_string()]);
             }
         };
-        let mut children = Vec::new();
+        let mut running = Running(Vec::new());
         // The parent of a user's command ends it, as it ends itself.
         for arguments in self.commands(longest) {
+            let name = format!("`{}`", arguments[2]);
             let mut command = Command::new("/proc/self/exe");
             command.args(arguments);
             placed(&mut command);
-            children.push(start(&mut command)?);
+            running.0.push((name, start(&mut command)?));
         }
-        Ok(Running(children))
+        Ok(running)
     }
 }
 
 fn start(command: &mut Command) -> io::Result<Child> {
     use std::os::unix::process::CommandExt;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn()
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).spawn()
 }
 
-/// Load that ends when this is dropped.
-pub(crate) struct Running(Vec<Child>);
+/// Load that ends when this is dropped. Each process has the name of its kind.
+pub(crate) struct Running(Vec<(String, Child)>);
+
+impl Running {
+    /// Load that has ended by itself, with the reason. All of it is to last.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        self.0.iter_mut().find_map(|(name, child)| {
+            let status = child.try_wait().ok()??;
+            let mut said = Vec::new();
+            if let Some(stderr) = &mut child.stderr {
+                stderr.read_to_end(&mut said).ok()?;
+            }
+            let why = if said.is_empty() { status.to_string() } else { reason(&said) };
+            Some(format!("the load {name} has ended by itself: {why}"))
+        })
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for (_, child) in &mut self.0 {
             // With everything that it has started.
             if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
@@ -179,10 +206,13 @@ pub(crate) fn run(kind: Kind, threads: usize, seconds: u64) -> io::Result<()> {
             }
         }
         Kind::Fork => loop {
-            let started = Command::new("true").stdin(Stdio::null()).status();
-            if started.is_err() {
+            match Command::new("true").stdin(Stdio::null()).status() {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(io::Error::other("the program `true` is not installed"));
+                }
                 // A limit of processes, for instance.
-                std::thread::sleep(Duration::from_millis(1));
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         },
         Kind::Timers => in_threads(threads, |_| {
@@ -203,12 +233,29 @@ pub(crate) fn run(kind: Kind, threads: usize, seconds: u64) -> io::Result<()> {
 }
 
 /// Runs a command of the user until this process ends.
+///
+/// # Errors
+/// The command cannot be executed, or fails at once.
 pub(crate) fn run_command(text: &str, seconds: u64) -> io::Result<()> {
     bounded(seconds)?;
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(seconds) {
         // A command that has ended starts again, for the load is to last.
-        Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        let start = Instant::now();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", text]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut said = Vec::new();
+        if let Some(stderr) = &mut child.stderr {
+            stderr.by_ref().take(SAID).read_to_end(&mut said)?;
+            // A full pipe would stop the load.
+            io::copy(stderr, &mut io::sink())?;
+        }
+        let status = child.wait()?;
+        if !status.success() && start.elapsed() < AT_ONCE {
+            let said = String::from_utf8_lossy(&said);
+            return Err(io::Error::other(format!("{status}: {}", said.lines().next().unwrap_or_default())));
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -218,7 +265,12 @@ fn in_threads(threads: usize, work: impl Fn(usize) + Sync) -> io::Result<()> {
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let work = &work;
-            std::thread::Builder::new().spawn_scoped(scope, move || work(thread))?;
+            let started = std::thread::Builder::new().spawn_scoped(scope, move || work(thread));
+            if let Err(e) = started {
+                // The threads that have begun never end, and less load than was asked for is none.
+                let _ = writeln!(io::stderr(), "only {thread} of {threads} threads can be started: {e}");
+                std::process::exit(1);
+            }
         }
         Ok(())
     })

@@ -1,11 +1,11 @@
 //! The experiment: scenarios in turn, round by round, with every change of the machine undone after each.
 
 use super::cyclictest;
-use super::internal::Measured;
+use super::internal::{Measured, reason};
 use super::measure::WakeUp;
 use super::options::Sweep;
 use super::scenario::{Place, Scenario};
-use super::stress::Load;
+use super::stress::{Load, Running};
 use super::tracer::{Account, Tracer};
 use super::windows::Plan;
 use crate::failure::Failure;
@@ -21,14 +21,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
-use takt_latency::{Agreement, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
-use takt_linux::isolate::{Isolator, Linux, Request};
+use takt_latency::{Agreement, MIN_ROUNDS, ORDERED, PROGRAMS, Pair, Results, Source, Sum};
+use takt_linux::isolate::{self, Request};
 use takt_linux::leftovers::OnCrash;
-use takt_linux::{Halves, RunId, rt, watcher};
+use takt_linux::{Halves, Raised, RunId, rt, watcher};
 use takt_workload::Code;
 
-/// With fewer rounds an interval says nothing.
-pub(super) const MIN_ROUNDS: usize = 3;
 /// Load has this time to become load.
 const RAMP: Duration = Duration::from_millis(100);
 /// The share of a round that the gap detector takes at most.
@@ -61,11 +59,44 @@ struct Experiment<'a> {
     tracer: Option<Tracer>,
 }
 
+/// The body of a measuring process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Body {
+    /// The task of a scenario.
+    Task,
+    /// A loop that looks for gaps.
+    Gaps,
+    /// A task that the kernel's tracer `timerlat` measures.
+    Timerlat,
+}
+
 /// The numbers of one scenario in one round.
 struct Taken {
     stolen: i64,
     late: Vec<i64>,
     account: Account,
+}
+
+/// The scenarios of an experiment.
+fn chosen(args: &Sweep) -> Vec<Scenario> {
+    match &args.scenario[..] {
+        [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
+        [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
+        [] => Scenario::by_default(),
+        chosen => chosen.to_vec(),
+    }
+}
+
+/// Whether the command of the load works at all, found before anything is measured.
+fn try_load(load: &Load) -> Result<(), Failure> {
+    let mut running = load.start(Duration::from_secs(10), None, None)?;
+    std::thread::sleep(RAMP);
+    match running.ended() {
+        Some(why) => {
+            Err(Failure::input(Code::MissingProgram, why, "give a command that keeps running as --stress-command"))
+        }
+        None => Ok(()),
+    }
 }
 
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
@@ -86,6 +117,9 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         threads: usize::from(args.stress_threads),
         command: args.stress_command.clone(),
     };
+    if load.command.is_some() && chosen(args).iter().any(|scenario| scenario.stress) {
+        try_load(&load)?;
+    }
     // It undoes isolations, and removes the instance of tracing, when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
     let traced = |most: u16| Tracer::create(&run, cpu, usize::from(most), args.check_trace.is_some());
@@ -112,12 +146,7 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
 impl Experiment<'_> {
     fn rounds(&self) -> Result<Results, Failure> {
         let args = self.args;
-        let chosen = match &args.scenario[..] {
-            [] if args.check_cyclictest => PROGRAMS.iter().filter_map(|name| Scenario::named(name)).collect(),
-            [] if args.check_order => ORDERED.iter().filter_map(|name| Scenario::named(name)).collect(),
-            [] => Scenario::by_default(),
-            chosen => chosen.to_vec(),
-        };
+        let chosen = chosen(args);
         let way = match args.echo {
             Some(echo) => format!("answers of a second process ({echo:?})"),
             None => format!("{:?}", args.method),
@@ -134,7 +163,8 @@ impl Experiment<'_> {
             chosen.iter().map(|scenario| takt_latency::Scenario::new(scenario.name, scenario.meaning)).collect();
         let progress = Progress::of(u64::from(args.rounds) * chosen.len() as u64, "measurements");
         let (mut gaps, mut watched, mut uncovered) = (Vec::new(), Span::ZERO, 0);
-        let mut sources = BTreeMap::new();
+        let (mut sources, mut no_gaps) = (BTreeMap::new(), None);
+        let (mut stages, mut no_timerlat) = (<[Vec<i64>; 3]>::default(), None);
         // By scenario: the wake-ups in both accounts, and how many have no timer, or are not in the trace.
         let mut compared: Vec<(Vec<Pair>, usize, usize)> = vec![Default::default(); chosen.len()];
         for round in 0..args.rounds as usize {
@@ -162,9 +192,18 @@ impl Experiment<'_> {
                 }
                 progress.inc(1);
             }
-            if let Some((length, found)) = self.gaps(&mut sources)? {
-                watched += length;
-                gaps.extend(found);
+            match self.gaps(&mut sources) {
+                Ok((length, found)) => {
+                    watched += length;
+                    gaps.extend(found);
+                }
+                Err(Trouble::Skipped(why)) => no_gaps = Some(format!("the gap detector is not used: {why}")),
+                Err(Trouble::Ends(failure)) => return Err(failure),
+            }
+            match self.timerlat(&mut stages) {
+                Ok(()) => {}
+                Err(Trouble::Skipped(why)) => no_timerlat = Some(format!("the tracer `timerlat` is not used: {why}")),
+                Err(Trouble::Ends(failure)) => return Err(failure),
             }
         }
         progress.finish();
@@ -185,8 +224,9 @@ impl Experiment<'_> {
                 "{uncovered} late samples are not explained: the kernel's trace of their round was longer than its ring. More --rounds are shorter ones"
             ));
         }
-        results.notes.extend(gap_note(self.cpu, watched, &gaps));
+        results.notes.extend(gap_note(self.cpu, watched, &gaps).or(no_gaps));
         results.notes.extend(noise_note(self.cpu, sources));
+        results.notes.extend(timerlat_note(self.cpu, args.priority, stages).or(no_timerlat));
         let without = self.tracer.as_ref().filter(|_| args.explain.is_some()).and_then(Tracer::without_osnoise);
         results.notes.extend(without.map(|why| format!("the tracer `osnoise` is not used: {why}")));
         results.notes.extend(noise(&results, args.seed));
@@ -209,6 +249,8 @@ impl Experiment<'_> {
             Place::Half(half) => Some(Halves::create(&self.run, half).map_err(|e| Trouble::Skipped(e.to_string()))?),
             _ => None,
         };
+        let raised = scenario.raises_threads().then(|| Raised::create(self.cpu, self.args.priority + 1)).transpose();
+        let raised = raised.map_err(|e| Trouble::Skipped(e.to_string()))?;
         let group = halves.as_ref().map(Halves::task).or_else(|| isolation.as_ref().map(|i| (&i.group).into()));
         let beside = halves.as_ref().map(Halves::load);
         // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
@@ -217,14 +259,17 @@ impl Experiment<'_> {
         let length = Duration::from_nanos(period.saturating_mul((count + WARM_UP) as u64));
         let load = scenario.stress && scenario.place != Place::Windows;
         let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), load_cpu);
-        let load = load.then(start).transpose()?;
+        let mut load = load.then(start).transpose()?;
         if load.is_some() {
             std::thread::sleep(RAMP);
+        }
+        if let Some(why) = load.as_mut().and_then(Running::ended) {
+            return Err(Trouble::Skipped(why));
         }
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), false);
+        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), Body::Task);
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
@@ -233,13 +278,22 @@ impl Experiment<'_> {
             }
             _ => Ok(Account::default()),
         };
+        // Samples beside less load than was asked for would count for another scenario.
+        let ended = load.as_mut().and_then(Running::ended);
         drop(load);
         drop(halves);
+        if let Some(raised) = raised {
+            let failed = |e| Failure::machine(Code::CleanupFailed, e, "takt doctor --clean # as root");
+            raised.undo().map_err(|e| Trouble::Ends(failed(e)))?;
+        }
         if let Some(isolation) = isolation {
             isolation.undo().map_err(Trouble::Ends)?;
         }
         let account = explained.map_err(Trouble::Ends)?;
         let measured = without_warm_up(&measured?);
+        if let Some(why) = ended {
+            return Err(Trouble::Skipped(why));
+        }
         let late = measured.samples.iter().map(|one| one.late).collect();
         Ok(Taken { stolen: measured.stolen, late, account })
     }
@@ -259,7 +313,7 @@ impl Experiment<'_> {
     }
 
     /// The numbers of a measuring process.
-    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, gaps: bool) -> Result<Measured, Trouble> {
+    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, body: Body) -> Result<Measured, Trouble> {
         use clap::ValueEnum;
         let args = self.args;
         let word =
@@ -289,24 +343,25 @@ impl Experiment<'_> {
         if let Some(group) = enter {
             command.arg("--enter").arg(group);
         }
-        command.args(gaps.then_some("--gaps"));
+        command.args(match body {
+            Body::Task => None,
+            Body::Gaps => Some("--gaps"),
+            Body::Timerlat => Some("--timerlat"),
+        });
         let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let line = said.lines().next().unwrap_or("no message");
             // The kernel refuses a class or a priority to this user, or a reservation to a full CPU.
-            return Err(Trouble::Skipped(line.rsplit_once("output: ").map_or(line, |(_, why)| why).to_owned()));
+            return Err(Trouble::Skipped(reason(&output.stderr)));
         }
         Ok(Measured::read(&output.stdout))
     }
 
     fn isolate(&self, scenario: Scenario) -> Result<Isolation, Trouble> {
         let skipped = |why: &dyn std::fmt::Display| Trouble::Skipped(why.to_string());
-        let linux = Linux::open().map_err(|_| Trouble::Skipped("CPU sets need root".into()))?;
-        let mut isolator = Isolator::new(linux).map_err(|e| skipped(&e))?;
+        let mut isolator = isolate::open().map_err(|e| skipped(&e))?;
         let name = format!("latency-{}", std::process::id());
         let request = Request {
             name: name.clone(),
@@ -332,23 +387,40 @@ impl Experiment<'_> {
         }
     }
 
-    /// Pauses of a spinning thread beside the scenarios, where this user may have a real-time class. The sources get the noise on its CPU.
-    fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<Option<(Span, Vec<i64>)>, Failure> {
+    /// The times of the kernel's tracer `timerlat` for a task in SCHED_FIFO without load, by stages. The tracer's own task would be a second one, so no
+    /// scenario is measured meanwhile.
+    fn timerlat(&self, times: &mut [Vec<i64>; 3]) -> Result<(), Trouble> {
+        let Some((tracer, timerlat)) = self.tracer.as_ref().and_then(|t| Some((t, t.timerlat(self.args.period)?)))
+        else {
+            return Ok(());
+        };
+        let _timerlat = timerlat.map_err(Trouble::Skipped)?;
+        let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
+        let count = (GAPS.ns() / self.args.period.ns()).clamp(1, i64::from(self.args.samples)) as usize;
+        tracer.start()?;
+        let done = self.process(floor, count + 1, None, Body::Timerlat);
+        tracer.stop()?;
+        done?;
+        tracer.stages(times).map_err(Trouble::Ends)
+    }
+
+    /// Pauses of a spinning thread beside the scenarios. The sources get the noise on its CPU.
+    fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<(Span, Vec<i64>), Trouble> {
         let length = GAPS.min(self.args.period * i64::from(self.args.samples));
         let count = (length.ns() / self.args.period.ns()).max(1);
-        let Some(floor) = Scenario::named("idle-fifo") else { return Ok(None) };
+        let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let found = self.process(floor, count as usize, None, true);
+        let found = self.process(floor, count as usize, None, Body::Gaps);
         if let Some(tracer) = &self.tracer {
             tracer.stop()?;
         }
-        let Ok(found) = found else { return Ok(None) };
+        let found = found?;
         if let Some(tracer) = &self.tracer {
-            tracer.noise(found.pid, sources)?;
+            tracer.noise(found.pid, sources).map_err(Trouble::Ends)?;
         }
-        Ok(Some((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect())))
+        Ok((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
     }
 }
 
@@ -374,9 +446,9 @@ impl Isolation {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::machine(Code::CleanupFailed, why, "takt isolate undo --all # as root")
         };
-        let mut isolator = Isolator::new(Linux::open().map_err(|e| failed(&e))?).map_err(|e| failed(&e))?;
+        let mut isolator = isolate::open().map_err(|e| failed(&e))?;
         match isolator.undo(&self.name) {
-            Ok(_) | Err(takt_linux::isolate::Refusal::Unknown(_)) => Ok(()),
+            Ok(_) | Err(isolate::Refusal::Unknown(_)) => Ok(()),
             Err(e) => Err(failed(&e)),
         }
     }
@@ -434,12 +506,29 @@ fn noise_note(cpu: usize, sources: BTreeMap<Source, Sum>) -> Option<String> {
         .then(|| format!("osnoise: beside the gap detector, CPU {cpu} was taken by {}", named.join("; ")))
 }
 
+/// The times of the tracer `timerlat`: the median and the maximum of each stage.
+fn timerlat_note(cpu: usize, priority: u8, mut stages: [Vec<i64>; 3]) -> Option<String> {
+    let mut said = Vec::new();
+    for (times, stage) in
+        stages.iter_mut().zip(["the timer interrupt", "the task in the kernel", "the task in user space"])
+    {
+        times.sort_unstable();
+        let (median, max) = (times.get(times.len() / 2)?, times.last()?);
+        said.push(format!("{stage} p50 {}, max {}", Span::from_ns(*median), Span::from_ns(*max)));
+    }
+    let count = stages[0].len();
+    Some(format!(
+        "timerlat: {count} wake-ups of SCHED_FIFO {priority} on CPU {cpu} without load, from the planned instant to {}",
+        said.join("; to ")
+    ))
+}
+
 /// A warning where the machine's own noise is as large as what is measured.
 fn noise(results: &Results, seed: u64) -> Option<String> {
     let floor = results.measured().find(|s| s.name == "idle-fifo").or_else(|| results.measured().next())?;
     let p99 = takt_latency::Figures::of(floor, results.limit, seed).quantiles[1];
     let of = Span::from_ns;
-    if floor.rounds.len() < MIN_ROUNDS {
+    if !floor.has_intervals() {
         return Some(format!(
             "fewer than {MIN_ROUNDS} rounds say nothing about noise: there are no confidence intervals"
         ));

@@ -7,11 +7,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use takt_core::time::Span;
 use takt_latency::{
-    Circumstances, EVENTS, KernelTrace, NOISE, Pair, RETURNS, Sample, Source, Sum, Worst, explain, pairs,
+    Circumstances, EVENTS, KernelTrace, NOISE, Pair, RETURNS, Sample, Source, Stage, Sum, TIMERLAT, Worst, explain,
+    pairs,
 };
 use takt_linux::rt::{self, Class};
 use takt_linux::tracing::Instance;
-use takt_linux::{Osnoise, RunId, timer};
+use takt_linux::{Osnoise, RunId, Timerlat, timer};
 use takt_workload::Code;
 
 /// The ring of the measured CPU, in KiB. A wake-up takes some 400 bytes of it.
@@ -85,6 +86,9 @@ impl Tracer {
                 }
             }
         }
+        if let Ok(timerlat) = instance.tracer_format(TIMERLAT) {
+            described += &timerlat;
+        }
         let header = instance.header()?;
         Ok(Tracer { instance, cpu, osnoise, header, described, begin: timer::now(), most, returns })
     }
@@ -111,6 +115,23 @@ impl Tracer {
             for (source, sum) in self.trace()?.noise(self.cpu, &[pid]) {
                 sums.entry(source).or_default().add(sum);
             }
+        }
+        Ok(())
+    }
+
+    /// Replaces the tracer `osnoise` by `timerlat` until the result is dropped. `None` where neither is used; the inner error is the reason why `timerlat`
+    /// is not.
+    pub(super) fn timerlat(&self, period: Span) -> Option<Result<Timerlat<'_>, String>> {
+        let osnoise = self.osnoise.as_ref().ok()?;
+        let timerlat = osnoise.timerlat(&self.instance, self.cpu, period);
+        Some(timerlat.map_err(|e| format!("{}: {}", e.reason, e.fix)))
+    }
+
+    /// Adds the times of the stages in what was recorded last, in the order of [`Stage::ALL`].
+    pub(super) fn stages(&self, times: &mut [Vec<i64>; 3]) -> Result<(), Failure> {
+        let trace = self.trace()?;
+        for (times, stage) in times.iter_mut().zip(Stage::ALL) {
+            times.extend(trace.stage(self.cpu, stage));
         }
         Ok(())
     }
