@@ -295,7 +295,7 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
         .collect();
     list.sort_by_key(|(at, _)| *at);
     controlled(text, length, list, |plan| {
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             without_reactions(plan);
         }
         if faults { drive::faults(plan, seed) } else { Faults::none() }
