@@ -53,7 +53,7 @@ const CI: &[Step] = &[
         run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
     },
     Step { name: "the core on bare metal", run: |_| metal::run() },
-    Step { name: "microcontroller", run: |_| mcu::run(false) },
+    Step { name: "microcontroller", run: |_| mcu::run(mcu::Part::Usual) },
     Step {
         name: "documentation",
         run: |_| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),

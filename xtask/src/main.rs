@@ -42,7 +42,9 @@ usage: cargo xtask COMMAND
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
-  mcu [--all]        the microcontroller kernel in QEMU: replays, sizes and costs; --all takes every policy for one CPU
+  mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
+     --all           with every policy for one CPU
+     --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
 
@@ -69,8 +71,9 @@ fn main() -> ExitCode {
             None => return usage(),
         },
         ["metal"] => metal::run(),
-        ["mcu"] => mcu::run(false),
-        ["mcu", "--all"] => mcu::run(true),
+        ["mcu"] => mcu::run(mcu::Part::Usual),
+        ["mcu", "--all"] => mcu::run(mcu::Part::All),
+        ["mcu", "--hartstone-extended"] => mcu::run(mcu::Part::ExtendedHartstone),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),
         _ => return usage(),

@@ -3,6 +3,7 @@
 mod behaviour;
 mod bench;
 mod hartstone;
+mod regulator;
 
 use self::bench::{Bench, TARGET};
 use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
@@ -26,8 +27,19 @@ const UNTESTED_SIZE: (u64, u64) = (64 * 1024, 20 * 1024);
 /// A processor without exclusive access, such as a Cortex-M0+. The kernel is compiled for it, and runs on no board.
 const SMALL_TARGET: &str = "thumbv6m-none-eabi";
 
+/// The part of the images that is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A few policies, as continuous integration does.
+    Usual,
+    /// Every policy for one CPU.
+    All,
+    /// The extended form of Hartstone.
+    ExtendedHartstone,
+}
+
 /// Builds the images, runs them, and compares.
-pub(crate) fn run(all: bool) -> Outcome {
+pub(crate) fn run(part: Part) -> Outcome {
     let missing = if !has_target(TARGET) {
         Some(format!("the Rust target {TARGET} is not installed: rustup target add {TARGET}"))
     } else if Command::new(EMULATOR).arg("--version").output().is_err() {
@@ -38,18 +50,22 @@ pub(crate) fn run(all: bool) -> Outcome {
     if let Some(why) = missing {
         return if in_ci() && !has_target(TARGET) { Outcome::Failed(why) } else { Outcome::Skipped(why) };
     }
-    match checked(all) {
+    match checked(part) {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
 }
 
-fn checked(all: bool) -> Result<()> {
+fn checked(part: Part) -> Result<()> {
     let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
     ensure!(built.success(), "takt could not be built");
     let target = PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?);
     let bench = Bench { takt: target.join("debug/takt"), images: target.join("mcu") };
     fs::create_dir_all(&bench.images)?;
+    if part == Part::ExtendedHartstone {
+        return bench.extended_hartstone();
+    }
+    let all = part == Part::All;
     let compared: Value = serde_json::from_str(&fs::read_to_string(root().join(COMPARED))?).context(COMPARED)?;
     let list = |key: &str| -> Vec<String> {
         let all = compared[key].as_array().into_iter().flatten();
@@ -72,6 +88,7 @@ fn checked(all: bool) -> Result<()> {
     bench.repeated()?;
     bench.inversion()?;
     bench.faults()?;
+    bench.refused()?;
     bench.idle()?;
     bench.interrupts()?;
     bench.parallel()?;
@@ -138,6 +155,23 @@ impl Bench {
             println!("priority inversion with {locking}: the high task takes {longest} us");
             ensure!(expected.contains(&longest), "priority inversion with {locking}: {longest} us");
         }
+        self.gives_up()
+    }
+
+    /// The high task gives up after 2 ms, in both of its jobs. The low task then inherits nothing, and the middle one runs before it: otherwise that
+    /// would wait for another millisecond.
+    fn gives_up(&self) -> Result<()> {
+        let image = self.build("sync", "s", &[("TAKT_LOCKING", "timed")])?;
+        let summary = self.emulate(&image, &root().join("mcu/apps/sync/timed.yaml"), None, &[])?;
+        let own = |index: usize| summary["figures"]["own"][index][1].as_u64().unwrap_or(0);
+        println!(
+            "a lock with an end: the high task takes {} us, {} time-outs, the middle task {} us",
+            own(0),
+            own(1),
+            own(2)
+        );
+        let in_time = (3_000..3_500).contains(&own(0)) && (20_900..21_700).contains(&own(2));
+        ensure!(in_time && own(1) == 2 && summary["differing_from_replay"] == 0, "a lock with an end: {summary}");
         Ok(())
     }
 
@@ -169,7 +203,29 @@ impl Bench {
         Ok(())
     }
 
-    /// Sizes of the first program at level `z`, and costs of five tasks under EDF without a trace at level `s`.
+    /// Images that lack memory or a feature: the first one says so before its start, and the other one is not built.
+    fn refused(&self) -> Result<()> {
+        let image = self.build("faults", "s", &[("TAKT_FAULT", "memory")])?;
+        let mut command = Command::new(&self.takt);
+        command.args(["mcu", "run"]).arg(&image).arg(root().join("mcu/apps/faults/faults.yaml"));
+        let output = command.output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && text.contains("fault: out of memory outside of tasks"),
+            "too little RAM: {text}"
+        );
+        let output = self.cargo("first", "z", &[("TAKT_WORKLOAD", "skip.yaml")], &[]).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && text.contains("needs the feature `backlogs` of takt-mcu"),
+            "a missing feature: {text}"
+        );
+        println!("an image without memory or a feature is refused");
+        Ok(())
+    }
+
+    /// Sizes of the first program at level `z`; and without a trace at level `s` the costs of five tasks under EDF, and of the regulator
+    /// of I+PI.
     fn figures(&self) -> Result<Map<String, Value>> {
         let first = self.build("first", "z", &[])?;
         let (flash, fixed) = sizes(&fs::read(&first)?).context("the image is no ELF file of 32 bits")?;
@@ -194,6 +250,7 @@ impl Bench {
         for (kind, instructions) in costs(&summary) {
             figures.insert(format!("{kind}_instructions"), instructions.into());
         }
+        figures.insert("regulator_instructions_per_task_and_round".into(), self.regulator()?.into());
         Ok(figures)
     }
 

@@ -283,7 +283,7 @@ fn plan(system: &System, p: &Parameters, cpu: usize, members: &[TaskId]) -> CpuP
         cpu,
         declared: millionths(declared),
         overloaded,
-        round: setpoints::round(p, members.len(), shortest),
+        round: setpoints::round(p, members.len(), || shortest),
         tasks: tasks.collect(),
     }
 }

@@ -63,6 +63,7 @@ enum Kind {
     Terms,
     Usage,
     Request,
+    Withdraw,
     Return,
     Yield,
     Skew,
@@ -131,6 +132,7 @@ impl Turn {
                     Input::Usage { task, consumed: Work::nominal(consumed - units(1).min(consumed)) }
                 }
                 Kind::Request => Input::Lock { task, resource },
+                Kind::Withdraw => withdraw(engine, which, any, resource),
                 Kind::Return => Input::Unlock { task, resource },
                 Kind::Yield => Input::Yield { task },
                 Kind::Skew => Input::Skew { task, by: units(amount) },
@@ -192,6 +194,15 @@ fn complete(engine: &Engine, task: TaskId) -> Input {
     Input::Complete { task, job }
 }
 
+/// A request is withdrawn, if a task waits for something; otherwise one that was never made.
+fn withdraw(engine: &Engine, which: usize, any: TaskId, resource: ResourceId) -> Input {
+    let tasks = (0..engine.system().tasks.len()).map(|t| TaskId(t as u32));
+    let waiting: Vec<(TaskId, ResourceId)> = tasks.filter_map(|task| Some((task, engine.waits_for(task)?))).collect();
+    let request = waiting.get(which % waiting.len().max(1)).copied();
+    let (task, resource) = request.unwrap_or((any, resource));
+    Input::Withdraw { task, resource }
+}
+
 /// What brings jobs to their ends: all that run complete, and all that are blocked but wait for nothing are woken.
 pub(crate) fn draining(engine: &Engine) -> Vec<Input> {
     let tasks = (0..engine.system().tasks.len()).map(|t| TaskId(t as u32));
@@ -233,6 +244,7 @@ fn turns(late: bool, tangled: bool) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Usage),
         request => Just(Kind::Request),
         give_back => Just(Kind::Return),
+        4 => Just(Kind::Withdraw),
         3 => Just(Kind::Yield),
         1 => Just(Kind::Skew),
         1 => Just(Kind::Share),

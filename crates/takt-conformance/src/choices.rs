@@ -124,6 +124,7 @@ fn decides(ledger: &Ledger, domain: Option<usize>, records: &[Record]) -> bool {
             | RecordKind::Wake { task, .. }
             | RecordKind::Lock { task, .. }
             | RecordKind::Unlock { task, .. }
+            | RecordKind::Withdraw { task, .. }
             | RecordKind::Yield { task, .. }
             | RecordKind::Handler { task, .. }
             | RecordKind::HandlerEnd { task, .. }

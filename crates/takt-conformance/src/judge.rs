@@ -305,6 +305,7 @@ impl Ledger {
                 a.resumes(self.slack);
             }
             RecordKind::Lock { task, resource, granted } => self.sharing.requested(task, resource, granted),
+            RecordKind::Withdraw { task, resource } => self.sharing.withdrawn(task, resource),
             RecordKind::Unlock { task, resource } => self.returned(task, resource, record),
             RecordKind::Deadlock { task, resource } => self.sharing.deadlocked(task, resource),
             RecordKind::Yield { task, job } => {

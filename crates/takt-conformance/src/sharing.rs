@@ -84,6 +84,12 @@ impl Sharing {
         }
     }
 
+    /// The task withdraws its request.
+    pub(crate) fn withdrawn(&mut self, task: TaskId, resource: ResourceId) {
+        assert_eq!(self.waits_for(task), Some(resource), "{task:?} withdraws another request");
+        self.waiters[usize::from(resource.0)].retain(|t| *t != task);
+    }
+
     /// `first` picks from those that wait, in the order of asking, who may be next.
     pub(crate) fn returned(&mut self, task: TaskId, resource: ResourceId, first: impl Fn(&[TaskId]) -> Vec<TaskId>) {
         let r = usize::from(resource.0);

@@ -60,6 +60,15 @@ pub enum Input {
         /// What.
         resource: ResourceId,
     },
+    /// The task's request for a resource is withdrawn: its job is ready, and the holder of the resource inherits nothing from it any longer.
+    /// Nothing changes if the task does not wait for that resource, because it has it by now, or never asked.
+    #[cfg(feature = "withdrawals")]
+    Withdraw {
+        /// The task.
+        task: TaskId,
+        /// The resource for which it waits.
+        resource: ResourceId,
+    },
     /// The task gives a resource back. Returning what it does not hold changes nothing.
     Unlock {
         /// Who.
@@ -235,6 +244,8 @@ impl Input {
             | Input::Exit { task, .. } => Some(task),
             #[cfg(feature = "additions")]
             Input::Add { task, .. } => Some(task),
+            #[cfg(feature = "withdrawals")]
+            Input::Withdraw { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } => None,
             #[cfg(feature = "power")]
             Input::Temperature { .. } => None,

@@ -117,6 +117,14 @@ pub enum RecordKind {
         /// Whether it has it now; otherwise it blocks until it is its turn.
         granted: bool,
     },
+    /// A job withdraws its request for a shared resource, and waits for it no longer. Its [`RecordKind::Wake`] follows.
+    #[cfg(feature = "withdrawals")]
+    Withdraw {
+        /// Its task.
+        task: TaskId,
+        /// The resource for which it waited.
+        resource: ResourceId,
+    },
     /// A job gives a shared resource back.
     Unlock {
         /// Its task.

@@ -230,6 +230,16 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u128 {
 /// 2^63 and the quotient fits 64 bits. On a processor of 32 bits that is a fraction of the instructions (schoolbook division; Knuth, The Art
 /// of Computer Programming, volume 2, section 4.3.1).
 pub(crate) fn divide(a: i128, b: i128) -> i128 {
+    // Most operands are short, and shorter operations are a fraction of the instructions.
+    if let (Ok(a), Ok(b)) = (i64::try_from(a), u64::try_from(b)) {
+        if b.is_power_of_two() {
+            return i128::from(a >> b.trailing_zeros());
+        }
+        if let Ok(b) = u32::try_from(b) {
+            let sign = a >> 63;
+            return i128::from(divide_by_word((a ^ sign) as u64, b) as i64 ^ sign);
+        }
+    }
     if b & (b - 1) == 0 {
         return a >> b.trailing_zeros();
     }
@@ -249,6 +259,13 @@ pub(crate) fn divide(a: i128, b: i128) -> i128 {
         _ if digits <= 64 => i128::from(by_bits(magnitude, divisor, digits)) ^ sign,
         _ => a.div_euclid(b),
     }
+}
+
+/// A division of two words by one, rounded down.
+pub(crate) fn divide_by_word(a: u64, b: u32) -> u64 {
+    let (upper, rest) = divide_words(0, (a >> 32) as u32, b);
+    let (lower, _) = divide_words(rest, a as u32, b);
+    u64::from(upper) << 32 | u64::from(lower)
 }
 
 /// A division whose digits are words.

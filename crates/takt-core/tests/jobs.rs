@@ -88,6 +88,7 @@ impl Sink for Story {
             RecordKind::Lock { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
             RecordKind::Lock { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
             RecordKind::Unlock { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
+            RecordKind::Withdraw { task, resource: r } => format!("{} withdraws {}", name(task), resource(r)),
             RecordKind::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
             RecordKind::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
             RecordKind::Exit { task, failed: false } => format!("exit {}", name(task)),
@@ -260,6 +261,115 @@ fn an_aborted_job_waits_no_longer() {
         ]
     );
     assert!(!engine.waits(B));
+}
+
+fn drop_request(task: TaskId, resource: ResourceId) -> Input {
+    Input::Withdraw { task, resource }
+}
+
+/// The holder inherits from a chain of waiters, and is as urgent as before when the last one of it withdraws its request.
+#[test]
+fn a_request_that_is_withdrawn_puts_back_what_was_inherited() {
+    let tasks = vec![once(&[0], 1), once(&[2], 2), once(&[4], 4), once(&[6], 3)];
+    let d = TaskId(3);
+    let inputs = [
+        (1, ask(A, R)),
+        (3, ask(B, S)),
+        (3, ask(B, R)),
+        // c waits for b, which waits for a: from here on a is as urgent as c.
+        (5, ask(C, S)),
+        (7, drop_request(C, S)),
+        (8, done(C)),
+        (9, done(d)),
+        (10, give(A, R)),
+        (11, give(B, S)),
+    ];
+    let inherits = System { locking: Locking::Inheritance, ..system(tasks) };
+    let (story, engine) = tell(inherits, &inputs, 12);
+    let expected = [
+        "3 b wants R",
+        "3 start a0",
+        "4 release c0 by never",
+        "4 start c0",
+        "5 c wants S",
+        "5 start a0",
+        "6 release d0 by never",
+        "7 c withdraws S",
+        "7 start c0",
+        "8 finish c0 Completed",
+        // Neither a nor b has the urgency of c any longer.
+        "8 start d0",
+        "9 finish d0 Completed",
+        // That of b is with a still.
+        "9 start a0",
+        "10 a returns R",
+        "10 b has R",
+        "10 start b0",
+        "11 b returns S",
+    ];
+    let from = story.lines.iter().position(|line| line == expected[0]).expect("b asks");
+    assert_eq!(story.lines[from..], expected);
+    assert_eq!(engine.waits_for(C), None);
+}
+
+#[test]
+fn a_withdrawal_leaves_the_other_waiters_in_their_order() {
+    for locking in [Locking::Fifo, Locking::Inheritance, Locking::Ceiling] {
+        let tasks = vec![once(&[0], 4), once(&[0], 3), once(&[0], 2), once(&[0], 1)];
+        let d = TaskId(3);
+        let asked = [ask(A, R), ask(B, R), ask(C, R), ask(d, R)].map(|input| (1, input));
+        let inputs = [&asked[..], &[(2, drop_request(B, R)), (3, done(A)), (4, done(C))]].concat();
+        let (story, _) = tell(System { locking, ..system(tasks) }, &inputs, 5);
+        let about = |line: &&String| line.contains("has R") || line.contains("withdraws");
+        let kept: Vec<&String> = story.lines.iter().filter(about).collect();
+        // b, which waits no longer, runs from 3 on, and the resource passes it by.
+        let expected: &[&str] = &["1 a has R", "2 b withdraws R", "3 c has R"];
+        assert_eq!(kept, expected, "{locking:?}");
+    }
+}
+
+/// The task has the resource by then, waits for another one, or for none.
+#[test]
+fn a_withdrawal_of_no_request_changes_nothing() {
+    let tasks = vec![once(&[0], 1), once(&[2], 2)];
+    let before = [(1, ask(A, R)), (3, ask(B, R))];
+    let after = [(5, give(A, R)), (7, done(B)), (8, done(A))];
+    let plain: Vec<_> = before.into_iter().chain(after).collect();
+    let with = |at: i64, input: Input| {
+        let mut all = plain.clone();
+        all.push((at, input));
+        all.sort_by_key(|(at, _)| *at);
+        all
+    };
+    let expected = tell(system(tasks.clone()), &plain, 20).0.lines;
+    for (at, input) in
+        [(2, drop_request(B, R)), (4, drop_request(B, S)), (4, drop_request(A, R)), (5, drop_request(B, R))]
+    {
+        assert_eq!(tell(system(tasks.clone()), &with(at, input), 20).0.lines, expected, "{input:?} at {at}");
+    }
+}
+
+/// A job that slept when it asked is ready, and its deadlock is none any more.
+#[test]
+fn a_withdrawal_ends_a_deadlock() {
+    let tasks = vec![once(&[0], 1), once(&[0], 2)];
+    let asked = [ask(A, R), ask(B, S), Input::Block { task: B }, ask(A, S), ask(B, R)].map(|input| (1, input));
+    let inputs = [&asked[..], &[(3, drop_request(B, R)), (4, give(B, S)), (5, done(B)), (6, done(A))]].concat();
+    for locking in [Locking::Fifo, Locking::Inheritance] {
+        let (story, engine) = tell(System { locking, ..system(tasks.clone()) }, &inputs, 9);
+        let from = story.lines.iter().position(|line| line.contains("deadlock")).expect("a cycle");
+        let expected = [
+            "1 deadlock: b wants R",
+            "3 b withdraws R",
+            "3 start b0",
+            "4 b returns S",
+            "4 a has S",
+            "5 finish b0 Completed",
+            "5 start a0",
+        ];
+        assert_eq!(story.lines[from..from + expected.len()], expected, "{locking:?}");
+        assert_eq!((engine.deadlocks(), engine.counts(A).completed), (1, 1));
+    }
 }
 
 /// A completion that comes when the job has been aborted and its handler has not run yet is that job's.

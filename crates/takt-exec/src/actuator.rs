@@ -72,8 +72,10 @@ pub(crate) trait Actuator {
     fn set_frequency(&self, domain: u16, khz: u32);
     /// Requests a limit for the latency of a CPU of the system, in µs; `None` is no limit. [`Actuator::post_power`] follows.
     fn limit_latency(&self, cpu: Place, limit_us: Option<u32>);
-    /// Hands the requests over to the thread that writes them.
-    fn post_power(&self);
+    /// Hands the requests over to the thread that writes them. `planned` is their instant of the monotonic clock, if the schedule had planned it.
+    fn post_power(&self, planned: Option<Span>);
+    /// From now on the window table has a major frame of this length; zero without a table. Requests of planned instants repeat with it.
+    fn set_frame(&self, length: Span);
 }
 
 /// The reason why a program rang its bell.

@@ -703,7 +703,7 @@ impl Control {
         Ok(())
     }
 
-    /// What can be done about a task that has left.
+    /// The hint about a task that has left.
     fn way_back(&self, task: TaskId) -> &'static str {
         match self.mirror.has_ended(task) {
             false => "`add` lets it come back",

@@ -140,8 +140,11 @@ impl Actuator for Acts {
     fn limit_latency(&self, cpu: Place, limit_us: Option<u32>) {
         self.power.iter().for_each(|power| power.latency(cpu.index(), limit_us));
     }
-    fn post_power(&self) {
-        self.power.iter().for_each(Requests::post);
+    fn post_power(&self, planned: Option<Span>) {
+        self.power.iter().for_each(|power| power.post(planned));
+    }
+    fn set_frame(&self, length: Span) {
+        self.power.iter().for_each(|power| power.set_frame(length));
     }
 }
 

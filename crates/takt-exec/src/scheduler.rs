@@ -420,6 +420,7 @@ impl<A: Actuator> Scheduler<A> {
     /// Fixes time zero, and gives it on the monotonic clock. What happened before belongs to the first instant.
     pub(crate) fn begin(&mut self) -> Span {
         self.start = self.setup.actuator.now() + LEAD;
+        self.setup.actuator.set_frame(self.setup.engine.system().major_frame());
         self.messages();
         self.begin_segments();
         self.start
@@ -998,9 +999,9 @@ impl<A: Actuator> Scheduler<A> {
         }
         self.leave_aborted();
         self.freeze_unpreempted();
-        // Last, because it wakes another thread.
+        // Last, because it may wake another thread.
         if power {
-            self.setup.actuator.post_power();
+            self.setup.actuator.post_power(self.late.map(|_| self.start + (at - Time::ZERO)));
         }
         let done = self.setup.actuator.now();
         if acted {
@@ -1228,6 +1229,7 @@ impl<A: Actuator> Scheduler<A> {
             let record = self.sink.records[index];
             if let RecordKind::Table { .. } = record.kind {
                 self.tolerance = self.next_tolerance.take().or(self.tolerance);
+                self.setup.actuator.set_frame(self.setup.engine.system().major_frame());
                 // The command for it waits for an answer.
                 self.setup.actuator.wake_supervisor();
             }

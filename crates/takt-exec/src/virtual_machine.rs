@@ -156,6 +156,10 @@ pub(crate) struct World {
     pub(crate) frequencies: Vec<(Span, u16, u32)>,
     pub(crate) latencies: Vec<(Span, Place, Option<u32>)>,
     pub(crate) posts: u64,
+    /// Of those at planned instants: the instant, and the length of the major frame.
+    pub(crate) planned_posts: Vec<(Span, Span)>,
+    /// The length of the major frame.
+    pub(crate) frame: Span,
     /// The samples of temperatures that are to come, in ascending order of their instants in the schedule.
     pub(crate) temperatures: VecDeque<(Span, u16, Option<i32>)>,
 }
@@ -278,6 +282,8 @@ impl World {
             frequencies: Vec::new(),
             latencies: Vec::new(),
             posts: 0,
+            planned_posts: Vec::new(),
+            frame: Span::ZERO,
             temperatures: VecDeque::new(),
         }
     }
@@ -743,8 +749,14 @@ impl Actuator for Machine {
         let now = world.now;
         world.latencies.push((now, cpu, limit_us));
     }
-    fn post_power(&self) {
-        self.world().posts += 1;
+    fn post_power(&self, planned: Option<Span>) {
+        let mut world = self.world();
+        world.posts += 1;
+        let frame = world.frame;
+        world.planned_posts.extend(planned.map(|planned| (planned, frame)));
+    }
+    fn set_frame(&self, length: Span) {
+        self.world().frame = length;
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod control;
 mod cpufreq;
+mod forecast;
 mod idle;
 mod imitation;
 mod lock;

@@ -3,9 +3,12 @@
 //! A fork copies the page tables, mappings and descriptors of its caller. In a large run these grow with every process, so the time of
 //! the start would grow with the square of their number. After the start it would have the memory of the scheduler thread shared with
 //! the child, and each first write there would be a page fault. This process has neither: it is a new instance of the program with one descriptor. Its
-//! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them.
+//! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them. On x86-64 they share its memory until their programs begin, so that
+//! nothing is copied ([`sys::sharing`]).
 
 use crate::identity::{Identity, Limit};
+#[cfg(target_arch = "x86_64")]
+use crate::rt::has_huge_pages;
 use crate::run_id::{RunId, stat};
 use crate::sys::{self, Child, Hold};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -141,8 +144,9 @@ pub fn serve() -> ! {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, maximum: own.maximum });
     let limit = Limit { resource: Resource::Nofile, soft: own.current, hard: own.maximum };
     let socket = sys::own_fd(0);
+    let mut children = Children::new();
     while let Ok(request) = receive(socket) {
-        let answer = match request.start(limit, parent) {
+        let answer = match request.start(limit, parent, &mut children) {
             Ok(pid) => pid,
             Err(e) => -e.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()),
         };
@@ -151,6 +155,41 @@ pub fn serve() -> ! {
         }
     }
     process::exit(0)
+}
+
+/// Starts children of the parent of this process.
+#[cfg(target_arch = "x86_64")]
+struct Children(sys::sharing::Sharing);
+
+#[cfg(target_arch = "x86_64")]
+impl Children {
+    fn new() -> Children {
+        Children(sys::sharing::Sharing::new())
+    }
+
+    fn spawn(&mut self, child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, parent: i32) -> io::Result<i32> {
+        // A change of the user, or of the setting of huge pages, would also be one of the common memory.
+        if child.identity.is_some() || child.huge_pages != has_huge_pages() {
+            return sys::spawn(child, cgroup, Some(parent));
+        }
+        let child = Child { huge_pages: false, ..*child };
+        self.0.spawn(sys::sharing::Birth::of(&child, parent, cgroup.is_some()), cgroup)
+    }
+}
+
+/// Starts children of the parent of this process.
+#[cfg(not(target_arch = "x86_64"))]
+struct Children;
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Children {
+    fn new() -> Children {
+        Children
+    }
+
+    fn spawn(&mut self, child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, parent: i32) -> io::Result<i32> {
+        sys::spawn(child, cgroup, Some(parent))
+    }
 }
 
 /// A request to a starter. Numbers are 64 bits wide, in the byte order of the machine; absent is the largest.
@@ -240,7 +279,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Request> {
 }
 
 impl Request {
-    fn start(self, own: Limit, parent: i32) -> io::Result<i32> {
+    fn start(self, own: Limit, parent: i32, children: &mut Children) -> io::Result<i32> {
         let mut rest = Rest(&self.text);
         let (hold, in_group, umask) = (rest.number()?, rest.number()? != 0, rest.optional()?);
         let huge_pages = rest.number()? != 0;
@@ -285,7 +324,7 @@ impl Request {
                 _ => Hold::Frozen,
             },
         };
-        sys::spawn(&child, cgroup.as_ref().map(AsFd::as_fd), Some(parent))
+        children.spawn(&child, cgroup.as_ref().map(AsFd::as_fd), parent)
     }
 }
 

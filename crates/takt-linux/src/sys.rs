@@ -1,5 +1,8 @@
 //! The only `unsafe` of this crate: system calls that no safe wrapper offers.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod sharing;
+
 use crate::identity::{Identity, Limit};
 use libc::{c_char, c_int, c_long};
 use rustix::process::{Pid, Signal};
@@ -29,6 +32,7 @@ struct CloneArgs {
 }
 
 /// What keeps a child from running its program before its first thaw.
+#[derive(Clone, Copy)]
 pub(crate) enum Hold<'a> {
     /// It is born in a frozen v2 group: the kernel holds it before its first instruction.
     Frozen,
@@ -58,12 +62,14 @@ pub(crate) struct Child<'a> {
     pub(crate) hold: Hold<'a>,
 }
 
+/// The texts as the kernel takes them, with a null pointer at the end.
+fn pointers(list: &[CString]) -> Vec<*const c_char> {
+    list.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
 /// Starts a child, in the v2 group `cgroup` if given, and returns its process id. With `sibling` it is a child of this process, which must be the
 /// parent of the calling one.
 pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, sibling: Option<i32>) -> io::Result<i32> {
-    let pointers = |list: &[CString]| -> Vec<*const c_char> {
-        list.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
-    };
     let (argv, env) = (pointers(child.argv), pointers(child.env));
     let into = if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };
     let args = CloneArgs {
@@ -98,10 +104,10 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, sibling: 
 /// Of `capset(2)`: sets of 64 bits.
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
-/// The child's way from birth to `exec`.
+/// The child's way from birth to `exec`. It may share the memory of its starter ([`sharing`]).
 ///
 /// # Safety
-/// To be called in a freshly forked child only; `argv` and `env` end with a null pointer.
+/// To be called in a fresh child only; `argv` and `env` end with a null pointer.
 unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], parent: c_int, in_group: bool) -> ! {
     // SAFETY: only async-signal-safe calls on values prepared by the parent. Descriptors are changed freely because
     // this process is about to become another program.
@@ -212,12 +218,47 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
         let mut status = 127;
         for program in child.programs {
-            libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr());
-            if !matches!(*libc::__errno_location(), libc::ENOENT | libc::ENOTDIR) {
+            let error = execve(program.as_ptr(), argv.as_ptr(), env.as_ptr());
+            if !matches!(error, libc::ENOENT | libc::ENOTDIR) {
                 status = 126;
             }
         }
         libc::_exit(status)
+    }
+}
+
+/// `execve` that sets no `errno`. Returns the error number.
+///
+/// # Safety
+/// As for `execve`: the lists end with a null pointer.
+#[cfg(target_arch = "x86_64")]
+unsafe fn execve(program: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int {
+    let result: i64;
+    // SAFETY: by the caller. The call returns only if it fails.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_execve => result,
+            in("rdi") program,
+            in("rsi") argv,
+            in("rdx") env,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    -(result as c_int)
+}
+
+/// `execve`. Returns the error number.
+///
+/// # Safety
+/// As for `execve`: the lists end with a null pointer.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn execve(program: *const c_char, argv: *const *const c_char, env: *const *const c_char) -> c_int {
+    // SAFETY: by the caller.
+    unsafe {
+        libc::execve(program, argv, env);
+        *libc::__errno_location()
     }
 }
 

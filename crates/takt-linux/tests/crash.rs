@@ -91,10 +91,13 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
     }
     let root = power::Root::imitation(dir);
     let domains = power::domains(&root).unwrap();
+    // Where the driver takes preferences, one of the file for the second domain.
+    let preferences = domains.iter().skip(1).filter(|domain| !domain.preferences.is_empty());
+    let preferences = preferences.map(|domain| (domain.clone(), "power".to_owned())).collect();
     let settings = power::Settings {
         root,
         domains,
-        preferences: Vec::new(),
+        preferences,
         latencies: vec![0, 1],
         zones: Vec::new(),
         required: 0,
@@ -109,7 +112,7 @@ fn drive_power(mode: &str, dir: &Path) -> ! {
     requests.frequency(0, 1_200_000);
     requests.frequency(1, 800_000);
     requests.latency(1, Some(0));
-    requests.post();
+    requests.post(None);
     println!("{run}");
     std::io::stdout().flush().unwrap();
     std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -133,34 +136,43 @@ fn power_driver(mode: &str, machine: &Machine) -> (Child, RunId) {
 }
 
 fn power_is_restored_by_the_watcher() {
-    let scratch = Scratch::new("power");
-    let machine = Machine::acpi_cpufreq(&scratch.0);
-    let before = machine.settings();
-    let (mut child, run) = power_driver("kill", &machine);
-    assert_ne!(machine.settings(), before);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    eventually("all is restored", || machine.settings() == before);
-    eventually("nothing is left", || !leftovers::find().unwrap().contains_key(&run));
+    for make in [Machine::acpi_cpufreq, Machine::intel_pstate] {
+        let scratch = Scratch::new("power");
+        let machine = make(&scratch.0);
+        let before = machine.settings();
+        let (mut child, run) = power_driver("kill", &machine);
+        assert_ne!(machine.settings(), before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        eventually("all is restored", || machine.settings() == before);
+        eventually("nothing is left", || !leftovers::find().unwrap().contains_key(&run));
+    }
 }
 
 fn power_is_restored_later() {
-    let scratch = Scratch::new("power");
-    let machine = Machine::acpi_cpufreq(&scratch.0);
-    let before = machine.settings();
-    let (mut child, run) = power_driver("unwatched", &machine);
-    assert!(leftovers::clean_run(&run, OnCrash::Kill).is_err(), "it lives");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_ne!(machine.settings(), before);
-    let found = leftovers::find().unwrap();
-    // The governor and the limits of two domains, and two latencies.
-    assert_eq!(found[&run].settings, 8, "{found:?}");
-    let cleaned = leftovers::clean_run(&run, OnCrash::Kill).unwrap();
-    // Two governors and a latency; the limits were open.
-    assert_eq!(cleaned.settings, 3);
-    assert_eq!(machine.settings(), before);
-    assert!(!leftovers::find().unwrap().contains_key(&run));
+    // The governors and the limits of two domains, and two latencies. Of these, two governors and a latency are changed; the limits were open.
+    // Without governors: limits, a preference of two domains, and two latencies. All but one latency are changed.
+    for (make, noted, changed) in [(Machine::acpi_cpufreq as fn(&Path) -> Machine, 8, 3), (Machine::intel_pstate, 8, 7)]
+    {
+        let scratch = Scratch::new("power");
+        let machine = make(&scratch.0);
+        let before = machine.settings();
+        let (mut child, run) = power_driver("unwatched", &machine);
+        if changed == 7 {
+            let preferences = [0, 1].map(|domain| machine.policy_file(domain, "energy_performance_preference"));
+            assert_eq!(preferences, ["performance", "power"]);
+        }
+        assert!(leftovers::clean_run(&run, OnCrash::Kill).is_err(), "it lives");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_ne!(machine.settings(), before);
+        let found = leftovers::find().unwrap();
+        assert_eq!(found[&run].settings, noted, "{found:?}");
+        let cleaned = leftovers::clean_run(&run, OnCrash::Kill).unwrap();
+        assert_eq!(cleaned.settings, changed);
+        assert_eq!(machine.settings(), before);
+        assert!(!leftovers::find().unwrap().contains_key(&run));
+    }
 }
 
 /// A driver under test. Everything that it started is killed on drop, also when the test fails.

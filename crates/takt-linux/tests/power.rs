@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
-use takt_linux::RunId;
+use takt_core::time::Span;
 use takt_linux::power::{self, Account, Domain, Method, Power, Quantity, Refusal, Root, Sample, Settings};
+use takt_linux::{RunId, timer};
 use takt_testing::sysfs::Machine;
 
 /// A directory for a machine, which goes with this value.
@@ -38,7 +39,7 @@ fn requests(power: Power, wanted: &[(usize, u32)], tried: impl Fn(usize)) -> Acc
     let requests = power.requests();
     for (number, (domain, khz)) in wanted.iter().enumerate() {
         requests.frequency(*domain, *khz);
-        requests.post();
+        requests.post(None);
         tried(number);
     }
     power.close()
@@ -217,6 +218,41 @@ fn a_governor_of_another_program_keeps_its_frequency() {
     assert_eq!(machine.policy_file(0, "scaling_cur_freq"), "1200000");
 }
 
+/// Requests at the planned instants of a table, and one without a plan. Returns how often the writer had to be woken.
+fn wakeups_of_a_table(requests_of_table: u64) -> u64 {
+    let (dir, frame) = (scratch(), Span::from_ms(4));
+    let machine = Machine::acpi_cpufreq(dir.path());
+    let before = machine.settings();
+    let (power, _samples) = open(settings(dir.path())).expect("power");
+    let requests = power.requests();
+    requests.set_frame(frame);
+    let mut planned = timer::now() + frame;
+    for number in 1..=requests_of_table {
+        std::thread::sleep(Duration::from_nanos((planned - timer::now()).or_zero().ns().unsigned_abs()));
+        requests.frequency(0, if number % 2 == 0 { 800_000 } else { 1_200_000 });
+        requests.post(Some(planned));
+        planned += frame;
+    }
+    eventually("the last one is written", || machine.policy_file(0, "scaling_cur_freq") == "800000");
+    requests.frequency(0, 2_400_000);
+    requests.post(None);
+    eventually("the one without a plan is written", || machine.policy_file(0, "scaling_cur_freq") == "2400000");
+    let account = power.close();
+    account.restored.expect("restored");
+    assert_eq!(machine.settings(), before);
+    let (written, all) = (account.written, requests_of_table + 1);
+    assert_eq!((written.requested, written.written + written.dropped, written.failed), (all, all, 0), "{written:?}");
+    written.woken
+}
+
+#[test]
+fn requests_of_a_table_are_written_without_a_wake_up_for_each() {
+    let woken = (0..20).map(|_| wakeups_of_a_table(50)).inspect(|woken| println!("{woken} wake-ups"));
+    // On a machine that is busy all the time, requests come too late for each look. With one CPU the writer is always woken.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(woken.take(if cpus > 1 { 20 } else { 1 }).any(|woken| woken < 25 || cpus == 1));
+}
+
 #[test]
 fn a_slow_driver_drops_requests_that_are_overtaken() {
     let dir = scratch();
@@ -227,7 +263,7 @@ fn a_slow_driver_drops_requests_that_are_overtaken() {
     let all = [800_000, 1_200_000, 1_800_000, 2_400_000, 1_200_000];
     for khz in all {
         requests.frequency(0, khz);
-        requests.post();
+        requests.post(None);
     }
     // The writes would take half a second.
     let account = power.close();
@@ -247,11 +283,11 @@ fn a_refused_write_is_counted_and_repeated_and_leaves_the_frequency() {
     let requests = power.requests();
     let frequency = || machine.policy_file(0, "scaling_cur_freq");
     requests.frequency(0, 1_200_000);
-    requests.post();
+    requests.post(None);
     eventually("the frequency is set", || frequency() == "1200000");
     machine.fault(path, "refuse EBUSY 0");
     requests.frequency(0, 2_400_000);
-    requests.post();
+    requests.post(None);
     eventually("it is tried", || !machine.get(&format!("{path}.count")).is_empty());
     assert_eq!(frequency(), "1200000");
     machine.fault(path, "");
@@ -275,12 +311,12 @@ fn a_limit_that_is_refused_leaves_both_limits() {
         let (power, _samples) = open(settings(dir.path())).expect("power");
         let requests = power.requests();
         requests.frequency(0, from);
-        requests.post();
+        requests.post(None);
         eventually("the limits are set", || limits() == [from.to_string(), from.to_string()]);
         let path = format!("sys/devices/system/cpu/cpufreq/policy0/{refused}");
         machine.fault(&path, "refuse EIO 0");
         requests.frequency(0, to);
-        requests.post();
+        requests.post(None);
         eventually("it is tried", || !machine.get(&format!("{path}.count")).is_empty());
         // The first of the two writes is undone, unless it is the one that was refused.
         eventually("both are as before", || limits() == [from.to_string(), from.to_string()]);
@@ -365,10 +401,10 @@ fn idle_states_are_limited_for_each_cpu_or_for_all() {
     let requests = power.requests();
     requests.latency(0, Some(0));
     requests.latency(1, Some(50));
-    requests.post();
+    requests.post(None);
     eventually("the latencies are limited", || [file(0), file(1)] == ["n/a", "50"]);
     requests.latency(0, None);
-    requests.post();
+    requests.post(None);
     eventually("a limit is lifted", || file(0) == "0");
     power.close().restored.expect("restored");
     assert_eq!(machine.settings(), before);
@@ -379,10 +415,10 @@ fn idle_states_are_limited_for_each_cpu_or_for_all() {
     let requests = power.requests();
     requests.latency(0, Some(100));
     requests.latency(1, Some(20));
-    requests.post();
+    requests.post(None);
     eventually("the strictest one", || machine.get("dev/cpu_dma_latency") == "20");
     requests.latency(1, None);
-    requests.post();
+    requests.post(None);
     eventually("the one that is left", || machine.get("dev/cpu_dma_latency") == "100");
 }
 
@@ -463,7 +499,7 @@ fn meters_report_values_that_change() {
     // By the run, and by the machine itself.
     let requests = power.requests();
     requests.frequency(1, 800_000);
-    requests.post();
+    requests.post(None);
     next((frequency, 800_000));
     machine.put("sys/class/hwmon/hwmon0/temp1_input", "-5000");
     next((temperature, -5_000));

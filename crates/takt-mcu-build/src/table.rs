@@ -101,7 +101,7 @@ pub fn table(workload: &Workload, settings: &Settings) -> Result<Table, Vec<Diag
     if let Err(why) = wire::put_system(&mut bytes, &system)
         && faults.is_empty()
     {
-        faults.push(not_here(workload, &(0..0), &format!("{} have no place in a table", why.0), "remove them"));
+        faults.push(not_here(&(0..0), &format!("{} have no place in a table", why.0), "remove them"));
     }
     if !faults.is_empty() {
         return Err(faults);
@@ -158,8 +158,7 @@ fn key(workload: &Workload, key: &str) -> std::ops::Range<usize> {
     found.map_or(0..0, |(at, _)| at..at + key.len())
 }
 
-fn not_here(workload: &Workload, place: &std::ops::Range<usize>, message: &str, hint: &str) -> Diagnostic {
-    let _ = workload;
+fn not_here(place: &std::ops::Range<usize>, message: &str, hint: &str) -> Diagnostic {
     Diagnostic::error(Code::NotSupportedHere, place, message).hint(hint)
 }
 
@@ -169,7 +168,7 @@ fn refused(workload: &Workload) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut refuse = |condition: bool, name: &str, message: &str, hint: &str| {
         if condition {
-            faults.push(not_here(workload, &key(workload, name), message, hint));
+            faults.push(not_here(&key(workload, name), message, hint));
         }
     };
     refuse(!system.windows.is_empty(), "windows", "the kernel has no window tables", "give the tasks a `policy`");
@@ -202,11 +201,11 @@ fn refused(workload: &Workload) -> Vec<Diagnostic> {
         if let Some(rule) = info.on_abort.filter(|rule| *rule != OnAbort::Restart) {
             let word = if rule == OnAbort::Finish { "finish" } else { "signal" };
             let message = format!("`on_abort: {word}` of task `{}`: a thread begins again", info.name);
-            faults.push(not_here(workload, &place, &message, "remove `on_abort`"));
+            faults.push(not_here(&place, &message, "remove `on_abort`"));
         }
         if info.class.is_some() {
             let message = format!("task `{}` has a class of Linux", info.name);
-            faults.push(not_here(workload, &place, &message, "remove `class`"));
+            faults.push(not_here(&place, &message, "remove `class`"));
         }
     }
     faults

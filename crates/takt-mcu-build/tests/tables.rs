@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use takt_core::wire;
-use takt_mcu_build::{Settings, identifiers, source, table};
+use takt_mcu_build::{Builder, Settings, identifiers, source, table, workload};
 use takt_workload::{Code, Diagnostic, Options, Source};
 
 fn load(text: &str) -> takt_workload::Workload {
@@ -76,10 +76,61 @@ fn keys_of_simulations_and_processes_are_refused_at_their_places() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].0, found[0].1.starts_with(key)), (Code::NotSupportedHere, true), "{found:?}");
     }
+}
+
+#[test]
+fn several_cpus_domains_and_windows_are_refused_at_their_places() {
     let several = format!("policy: g-edf\ncpus: 0,1\n{TASK}");
-    let found = faults(&several, &Settings::default());
-    assert!(found.iter().any(|(code, ..)| *code == Code::NotSupportedHere), "{found:?}");
-    assert!(found.iter().all(|(code, ..)| *code != Code::Overload), "{found:?}");
+    let domains =
+        "domains:\n  - {name: d, cpus: 0, policy: edf}\ntasks: [{name: a, domain: d, period: 10ms, runtime: 1ms}]\n";
+    let windows = "partitions: [{name: P, processes: [{name: a, cmd: /bin/true, budget: 4}]}]\n\
+                   windows:\n  - {length: 10, slices: [{cpu: 0, sc_partition: P}]}\n";
+    for (key, text) in [("cpus", several.as_str()), ("domains", domains), ("windows", windows)] {
+        let found = faults(text, &Settings::default());
+        let at = |(code, place, _): &&(Code, String, String)| *code == Code::NotSupportedHere && place.starts_with(key);
+        assert_eq!(found.iter().filter(at).count(), 1, "{key}: {found:?}");
+        // No verdict about a system that the kernel cannot have.
+        assert!(found.iter().all(|(code, ..)| *code != Code::Overload), "{key}: {found:?}");
+    }
+}
+
+#[test]
+fn a_class_of_linux_is_refused_at_the_task() {
+    let text = "policy: edf\ntasks:\n  - {name: a, period: 10ms, runtime: 1ms}\n  \
+                - {name: b, class: fifo=20, cmd: /bin/true, init: yes, period: 10ms, runtime: 1ms}\n";
+    let found = faults(text, &Settings::default());
+    assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [Code::NotSupportedHere], "{found:?}");
+    assert!(found[0].1.contains('b') && found[0].2.contains("`b`"), "{found:?}");
+}
+
+/// The text that cargo shows of a build script with this workload; `None` if there is a table.
+fn script(name: &str, text: &str, settings: impl FnOnce(Builder) -> Builder) -> Option<String> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("a file");
+    settings(workload(&path)).table().err().map(|why| format!("{why:?}"))
+}
+
+#[test]
+fn a_build_script_shows_the_place_in_the_file() {
+    let plain = format!("policy: edf\n{TASK}");
+    assert_eq!(script("sound.yaml", &plain, |builder| builder), None);
+    let heavy = "policy: edf\ncosts: {scheduler: 100us}\ntasks: [{name: a, period: 1ms, runtime: 0.9ms}]\n";
+    assert_eq!(script("allowed.yaml", heavy, Builder::allow_unschedulable), None);
+    for (file, text, place, what) in [
+        ("unknown.yaml", format!("policy: edff\n{TASK}"), "unknown.yaml:1:9", "edff"),
+        ("heavy.yaml", heavy.to_owned(), "heavy.yaml:3:1", "allow_unschedulable()"),
+        ("tick.yaml", format!("policy: edf\ntick: 1ms\n{TASK}"), "tick.yaml:2:1", "remove the key"),
+    ] {
+        let shown = script(file, &text, |builder| builder).expect("it fails");
+        assert!(shown.contains(place) && shown.contains(what), "{shown}");
+    }
+    // A policy of the script has no place in the file.
+    let shown = script("script.yaml", &plain, |builder| builder.policy("edff")).expect("it fails");
+    assert!(shown.contains("edff"), "{shown}");
+    let several = script("several.yaml", &plain, |builder| builder.policy("llref")).expect("it fails");
+    assert!(several.contains("not for one CPU") && several.contains("sporadic-server"), "{several}");
+    let absent = workload("absent.yaml").table().err().map(|why| format!("{why:?}")).expect("it fails");
+    assert!(absent.contains("absent.yaml"), "{absent}");
 }
 
 #[test]
@@ -109,6 +160,11 @@ fn stacks_and_names_of_the_build_script_are_checked() {
         assert!(found[0].1.contains('a'), "it points at the task: {found:?}");
     }
     assert!(table(&load(&text), &stack(256)).is_ok());
+    for bytes in [248, 260] {
+        let found = faults(&text, &Settings { stack: bytes, ..Settings::default() });
+        assert_eq!(found.iter().map(|f| f.0).collect::<Vec<_>>(), [Code::OutOfRange], "{bytes}");
+        assert!(found[0].2.contains("default stack"), "{found:?}");
+    }
     let unknown = Settings { restarts: vec!["b".into()], ..Settings::default() };
     assert_eq!(faults(&text, &unknown)[0].0, Code::UnknownName);
 }

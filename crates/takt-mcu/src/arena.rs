@@ -3,6 +3,8 @@
 //! The linker's script of `cortex-m-rt` names its ends. From `__sheap` upwards memory is given away; below `_stack_start` is the stack
 //! of `main`, and later of all handlers.
 
+use crate::fault::Cause;
+use crate::port;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use critical_section::Mutex;
@@ -55,7 +57,7 @@ unsafe impl GlobalAlloc for Global {
     }
 }
 
-/// Gives bytes away, or a null pointer: there are none left, or the kernel has started.
+/// Gives bytes away, or a null pointer when the kernel has started. If the RAM is too small, the kernel does not start.
 fn take(size: usize, align: usize) -> *mut u8 {
     critical_section::with(|cs| {
         let used = ARENA.used.borrow(cs);
@@ -66,20 +68,16 @@ fn take(size: usize, align: usize) -> *mut u8 {
         }
         let at = (bottom() + used.get()).next_multiple_of(align);
         if at + size + HANDLERS > top() {
-            return core::ptr::null_mut();
+            port::shared().refuse(Cause::OutOfMemory, size as u32)
         }
         used.set(at + size - bottom());
         at as *mut u8
     })
 }
 
-/// Memory for a stack.
+/// Memory for a stack, before the start.
 pub(crate) fn stack(size: usize, align: usize) -> *mut u8 {
-    let at = take(size, align);
-    if at.is_null() {
-        alloc::alloc::handle_alloc_error(Layout::from_size_align(size, align).unwrap_or(Layout::new::<u64>()));
-    }
-    at
+    take(size, align)
 }
 
 /// Whether an address is that of two aligned words above the program's own data, where all stacks are.

@@ -18,7 +18,7 @@ pub enum Cause {
     Hard = 5,
     /// A panic. Program counter and link register are the addresses of the two calls that led to it: one of them is in the program.
     Panic = 6,
-    /// Memory was exhausted; the detail is the number of bytes that were asked for.
+    /// The RAM is too small; the detail is the number of bytes for which there was no room. It is found before the start.
     OutOfMemory = 7,
     /// The table, or what the program gave for it, cannot be scheduled.
     Table = 8,

@@ -32,6 +32,9 @@ struct Wait {
 #[derive(Clone, Default)]
 struct Thread {
     wait: Option<Wait>,
+    /// The instant at which it gives up waiting for a lock. The engine, and not the kernel, knows who is next.
+    #[cfg(feature = "timed-locks")]
+    gives_up: Option<(ResourceId, Time)>,
     /// A wake-up came while the thread did not wait for it.
     token: bool,
     /// CPU time of the job with this number, and how much of it the engine knows.
@@ -40,6 +43,8 @@ struct Thread {
     known: Span,
     total: Span,
     locks: u16,
+    /// It has begun again, and has not run since.
+    restarted: bool,
     /// It is at the handler of an aborted job, or will be.
     handler: bool,
 }
@@ -158,6 +163,7 @@ impl Kernel {
     fn account(&mut self, now: Time) {
         let Some(task) = self.current else { return };
         let thread = &mut self.threads[task.index()];
+        thread.restarted = false;
         let job = self.engine.job_number(task).unwrap_or(thread.job);
         if thread.job != job {
             (thread.job, thread.used, thread.known) = (job, Span::ZERO, Span::ZERO);
@@ -198,6 +204,8 @@ impl Kernel {
             Call::Yield => self.input(Input::Yield { task }),
             Call::Lock(resource) => self.lock(task, resource, false),
             Call::TryLock(resource) => self.lock(task, resource, true),
+            #[cfg(feature = "timed-locks")]
+            Call::LockUntil(resource, until) => self.lock_until(now, task, resource, until),
             Call::Unlock(resource) => self.unlock(task, resource),
             Call::Wait { on, until, unlock } => self.wait_for(now, task, on, until, unlock),
             Call::Input(input) => self.input(input),
@@ -232,6 +240,45 @@ impl Kernel {
             Some(owner) if owner == task => Err(Error::Held),
             Some(_) if only_if_free => Err(Error::WouldBlock),
             _ => self.input(Input::Lock { task, resource }),
+        }
+    }
+
+    /// As [`Kernel::lock`]. If another task has the lock, its waiting ends with the grant or at that instant.
+    #[cfg(feature = "timed-locks")]
+    fn lock_until(&mut self, now: Time, task: TaskId, resource: ResourceId, until: Time) -> Result<(), Error> {
+        let is_over = until <= now;
+        match self.lock(task, resource, is_over) {
+            Err(Error::WouldBlock) => Err(Error::TimedOut),
+            Ok(()) if !is_over => {
+                self.threads[task.index()].gives_up = Some((resource, until));
+                self.waiting += 1;
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
+
+    /// The thread's request for a lock is granted or over.
+    #[inline]
+    fn settled(&mut self, task: usize) {
+        #[cfg(feature = "timed-locks")]
+        if self.threads[task].gives_up.take().is_some() {
+            self.waiting -= 1;
+        }
+        #[cfg(not(feature = "timed-locks"))]
+        let _ = task;
+    }
+
+    /// Withdraws the requests of threads that give up now. A lock that is unlocked in the same step is granted all the same: the engine then
+    /// ignores the withdrawal, and its grant replaces the answer.
+    #[cfg(feature = "timed-locks")]
+    fn give_up(&mut self, now: Time) {
+        for index in 0..self.threads.len() {
+            if let Some((resource, _)) = self.threads[index].gives_up.filter(|(_, until)| *until <= now) {
+                self.settled(index);
+                free(|cs| port::shared().answer(cs, index, Err(Error::TimedOut)));
+                self.inputs.push(Input::Withdraw { task: TaskId(index as u32), resource });
+            }
         }
     }
 
@@ -282,6 +329,7 @@ impl Kernel {
 
     /// The thread does not wait any longer.
     fn stop_waiting(&mut self, task: usize) {
+        self.settled(task);
         if let Some(wait) = self.threads[task].wait.take() {
             self.waiting -= 1;
             if let Some(on) = wait.on {
@@ -369,6 +417,8 @@ impl Kernel {
                 self.wake(index, if wait.sleeps { Ok(()) } else { Err(Error::TimedOut) });
             }
         }
+        #[cfg(feature = "timed-locks")]
+        self.give_up(now);
     }
 
     /// Makes inputs of the table's changes until `now`, as many as there is room for. The others follow in the next entry.
@@ -422,7 +472,7 @@ impl Kernel {
     fn begin_again(&mut self, task: TaskId, handler: bool) {
         self.stop_waiting(task.index());
         let thread = &mut self.threads[task.index()];
-        (thread.locks, thread.used, thread.known) = (0, Span::ZERO, Span::ZERO);
+        (thread.locks, thread.restarted, thread.used, thread.known) = (0, true, Span::ZERO, Span::ZERO);
         port::restart(task.index(), handler);
     }
 
@@ -454,7 +504,10 @@ impl Kernel {
         while let Some((task, resource, answer)) = self.replies.pop() {
             match answer {
                 Answer::Granted => self.granted(task, resource),
-                Answer::Refused => self.answer(task, Err(Error::Refused)),
+                Answer::Refused => {
+                    self.settled(task.index());
+                    self.answer(task, Err(Error::Refused));
+                }
                 Answer::Waits => {}
             }
         }
@@ -463,10 +516,17 @@ impl Kernel {
     }
 
     fn granted(&mut self, task: TaskId, resource: ResourceId) {
-        let lock = &mut self.locks[usize::from(resource.0)];
-        lock.owner = Some(task);
+        self.settled(task.index());
+        let (lock, thread) = (&mut self.locks[usize::from(resource.0)], &mut self.threads[task.index()]);
+        // The job can have been aborted in the same step. Then the lock is free again, or its handler keeps it, which has made no call.
+        if !thread.restarted || thread.handler {
+            lock.owner = Some(task);
+        }
+        if thread.restarted {
+            return;
+        }
         let poisoned = core::mem::take(&mut lock.poisoned);
-        self.threads[task.index()].locks += 1;
+        thread.locks += 1;
         self.answer(task, if poisoned { Err(Error::Poisoned) } else { Ok(()) });
     }
 
@@ -534,6 +594,11 @@ impl Kernel {
         if self.waiting > 0 {
             let until = |thread: &Thread| thread.wait.and_then(|wait| wait.until);
             due = self.threads.iter().filter_map(until).fold(due, Time::min);
+            #[cfg(feature = "timed-locks")]
+            {
+                let until = |thread: &Thread| thread.gives_up.map(|(_, until)| until);
+                due = self.threads.iter().filter_map(until).fold(due, Time::min);
+            }
         }
         let ticks = shared::ticks_of(due.max(self.resumed) - self.resumed, self.tick);
         // The time that this took is over.

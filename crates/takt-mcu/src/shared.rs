@@ -2,7 +2,7 @@
 
 use crate::board::{Board, Ending};
 use crate::error::Error;
-use crate::fault::Fault;
+use crate::fault::{Cause, Fault};
 use crate::wait::Waiting;
 use alloc::boxed::Box;
 use core::cell::{Cell, OnceCell};
@@ -24,6 +24,9 @@ pub(crate) enum Call {
     Lock(ResourceId),
     /// As `Lock`, unless another task has it.
     TryLock(ResourceId),
+    /// As `Lock`, and to give up at an instant.
+    #[cfg(feature = "timed-locks")]
+    LockUntil(ResourceId, Time),
     Unlock(ResourceId),
     /// To take one of a count, and to give a lock back in the same instant.
     Wait {
@@ -254,6 +257,13 @@ impl Shared {
                 core::hint::spin_loop();
             },
         }
+    }
+
+    /// The kernel cannot start.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse(&self, cause: Cause, detail: u32) -> ! {
+        self.stop(&Fault { cause, task: None, pc: 0, lr: 0, detail, at: Time::ZERO })
     }
 
     /// Notes something about a task. Returns whether the kernel has to run.

@@ -1,7 +1,7 @@
 //! The start of the kernel.
 
 use crate::board::Board;
-use crate::fault::{Cause, Fault};
+use crate::fault::Cause;
 use crate::kernel::{Kernel, Parts};
 use crate::port::{self, free};
 use crate::shared::{self, Call, IDLE, Slot};
@@ -13,7 +13,6 @@ use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 use takt_core::engine::Engine;
 use takt_core::policy::{Build, Registry};
-use takt_core::time::Time;
 use takt_core::wire;
 
 /// The function of a task. It never returns: it ends its jobs by [`Task::wait_period`].
@@ -73,6 +72,24 @@ struct Program {
 
 /// Starts the kernel: builds the engine from the table, allocates everything, and begins with the first jobs. Too little memory
 /// or a missing handler is reported before that.
+///
+/// Each task has a function:
+///
+/// ```
+/// # use takt_mcu::{Board, Main, Table, Trace};
+/// fn begin(board: &'static dyn Board, table: &'static Table<2>, task: Main) -> ! {
+///     takt_mcu::start(board, table, [task, task], Trace::OFF)
+/// }
+/// ```
+///
+/// A program in which a task lacks one does not compile:
+///
+/// ```compile_fail,E0277
+/// # use takt_mcu::{Board, Main, Table, Trace};
+/// fn begin(board: &'static dyn Board, table: &'static Table<2>, task: Main) -> ! {
+///     takt_mcu::start(board, table, [task], Trace::OFF)
+/// }
+/// ```
 pub fn start<const N: usize>(
     board: &'static dyn Board,
     table: &'static Table<N>,
@@ -103,10 +120,7 @@ fn build<const N: usize>(
     free(|cs| {
         let _ = shared.board.borrow(cs).set(board);
     });
-    let Some(engine) = engine(table, &handlers) else {
-        let none = Fault { cause: Cause::Table, task: None, pc: 0, lr: 0, detail: 0, at: Time::ZERO };
-        shared.stop(&none)
-    };
+    let Some(engine) = engine(table, &handlers) else { shared.refuse(Cause::Table, 0) };
     let ring = Ring::new(trace);
     let parts = Parts {
         engine,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
+use takt_core::engine::{Engine, Input};
 use takt_core::model::Step::Run as Execute;
 use takt_core::model::*;
 use takt_core::policies::{edf, fp, reservation::cbs, rm, rr};
@@ -212,7 +212,7 @@ fn interrupts_release_jobs_and_none_is_lost() {
     let machine = Machine { interrupts, ..scripted(&system) };
     let decoded = decode(&run(table(&edf::ONE_QUEUE, &system, Span::from_ms(60)), machine, [counted, play]));
     let inputs = decoded.steps.iter().flat_map(|step| &step.inputs);
-    let released = inputs.filter(|input| matches!(input, takt_core::engine::Input::Release { .. })).count() as u64;
+    let released = inputs.filter(|input| matches!(input, Input::Release { .. })).count() as u64;
     let merged = decoded.figures.iter().find(|f| (f.0, f.1) == (FigureKind::Merged, 0)).map_or(0, |f| f.2);
     assert_eq!(released + merged, 500);
     assert!(TAKEN.load(Ordering::Relaxed) > 400);
@@ -259,6 +259,53 @@ fn an_aborted_job_gives_its_lock_back_and_the_thread_begins_again() {
     assert_replays(&system, &edf::ONE_QUEUE, &decoded);
 }
 
+/// The lock is unlocked at the deadline of the job that waits for it: the engine grants the lock, and then aborts the job.
+#[test]
+fn a_grant_to_a_job_that_is_aborted_at_the_same_instant_is_void() {
+    static ANSWERS: Mutex<Vec<Result<(), Error>>> = Mutex::new(Vec::new());
+    static HANDLED: AtomicU32 = AtomicU32::new(0);
+    fn answered(answer: Result<(), Error>) {
+        ANSWERS.lock().expect("no one panics").push(answer);
+    }
+    fn waits(task: &takt_mcu::Task) -> ! {
+        loop {
+            answered(BUS.acquire());
+            answered(BUS.release());
+            answered(task.wait_period());
+        }
+    }
+    fn holds(task: &takt_mcu::Task) -> ! {
+        loop {
+            BUS.lock(|| host::burn(6_000_000)).expect("it is free");
+            task.wait_period().expect("nothing is held");
+        }
+    }
+    fn handler(_: &takt_mcu::Task) {
+        host::burn(500_000);
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    for handled in [None, Some(Handler { runtime: us(500), deadline: Some(us(2_000)), utility: 0 })] {
+        let arrival = Arrival::Periodic { offset: us(2_000), period: us(20_000) };
+        let first =
+            Task { arrival, deadline: Some(us(4_000)), handler: handled, priority: 2, ..periodic(20_000, 1_000) };
+        let once = Arrival::Listed { instants: vec![Span::ZERO] };
+        let second = Task { arrival: once, deadline: None, priority: 1, ..periodic(20_000, 6_000) };
+        let system = System { resources: 1, late: Late::Abort, ..system(&fp::ENTRY, vec![first, second]) };
+        let table = table::<2>(&fp::ENTRY, &system, Span::from_ms(50));
+        let mut threads = Threads::new([waits as Main, holds]);
+        if handled.is_some() {
+            threads = threads.handler(TaskRef::new(0), handler);
+        }
+        let ran = host::run(Machine::default(), || takt_mcu::start(&host::BOARD, table, threads, Trace::ring(1 << 16)));
+        let decoded = decode(&ran);
+        // The second and the third job have the lock at once.
+        let answers = core::mem::take(&mut *ANSWERS.lock().expect("no one panics"));
+        assert_eq!((answers, decoded.misuses.as_slice()), (vec![Ok(()); 5], &[][..]), "handler: {}", handled.is_some());
+        assert_eq!(HANDLED.load(Ordering::Relaxed), u32::from(handled.is_some()));
+        assert_replays(&system, &fp::ENTRY, &decoded);
+    }
+}
+
 #[test]
 fn a_handler_runs_after_an_abort() {
     static HANDLED: AtomicU32 = AtomicU32::new(0);
@@ -300,6 +347,7 @@ fn misuses_are_refused_and_recorded() {
         assert_eq!(BUS.release(), Err(Error::NotHeld));
         assert_eq!(BUS.acquire(), Ok(()));
         assert_eq!(BUS.acquire(), Err(Error::Held));
+        assert_eq!(BUS.acquire_until(Time::MAX), Err(Error::Held));
         assert_eq!(task.wait_period(), Err(Error::HoldsLock));
         assert_eq!(BUS.release(), Ok(()));
         assert_eq!(TaskRef::new(0).release(), Ok(()), "it is noted, and refused by the kernel");
@@ -312,7 +360,7 @@ fn misuses_are_refused_and_recorded() {
     let system = System { resources: 1, ..system(&edf::ONE_QUEUE, vec![periodic(10_000, 1_000)]) };
     let ran = run(table(&edf::ONE_QUEUE, &system, Span::from_ms(25)), Machine::default(), [wrong as Main]);
     let decoded = decode(&ran);
-    assert_eq!(decoded.misuses.iter().map(|(_, error)| *error).collect::<Vec<_>>(), [4, 3, 5, 10]);
+    assert_eq!(decoded.misuses.iter().map(|(_, error)| *error).collect::<Vec<_>>(), [4, 3, 3, 5, 10]);
     assert_eq!(ran.ending, Ending::Completed);
     assert_replays(&system, &edf::ONE_QUEUE, &decoded);
 }
@@ -339,6 +387,96 @@ fn a_panic_ends_the_kernel_or_the_job() {
     assert_replays(&system, &edf::ONE_QUEUE, &decoded);
 }
 
+/// The high task waits for 2 ms. Until then the low one inherits from it, and afterwards the middle one comes first.
+#[test]
+fn a_task_gives_up_waiting_for_a_lock() {
+    static ENDS: Mutex<Vec<(u32, i64)>> = Mutex::new(Vec::new());
+    fn ended(task: &takt_mcu::Task) {
+        let at = (takt_mcu::now() - Time::ZERO).ns() / 1_000;
+        ENDS.lock().expect("no one panics").push((task.reference().number(), at));
+        task.wait_period().expect("nothing is held");
+    }
+    fn high(task: &takt_mcu::Task) -> ! {
+        loop {
+            host::burn(1_000_000);
+            let until = takt_mcu::now() + Span::from_ms(2);
+            assert_eq!(BUS.lock_until(until, || ()), Err(Error::TimedOut));
+            assert_eq!((takt_mcu::now(), BUS.release()), (until, Err(Error::NotHeld)));
+            assert_eq!(BUS.acquire_until(Time::ZERO), Err(Error::TimedOut), "the instant has passed");
+            ended(task);
+            // The low task has ended by then.
+            task.sleep_until(Time::ZERO + Span::from_ms(40)).expect("a task may sleep");
+            assert_eq!(BUS.lock_until(Time::ZERO, || 5), Ok(5), "the lock is free");
+            assert_eq!(BUS.lock_until(Time::MAX, || 6), Ok(6));
+            ended(task);
+        }
+    }
+    fn middle(task: &takt_mcu::Task) -> ! {
+        loop {
+            host::burn(20_000_000);
+            ended(task);
+        }
+    }
+    fn low(task: &takt_mcu::Task) -> ! {
+        loop {
+            BUS.lock(|| host::burn(5_000_000)).expect("it is free");
+            host::burn(1_000_000);
+            ended(task);
+        }
+    }
+    let task = |offset: i64, priority: u32| {
+        let arrival = Arrival::Periodic { offset: us(offset), period: us(100_000) };
+        Task { arrival, priority, ..periodic(100_000, 1_000) }
+    };
+    // The second job of the high task comes while it sleeps.
+    let first = Arrival::Listed { instants: vec![us(2_000), us(30_000)] };
+    let tasks = vec![Task { arrival: first, ..task(0, 3) }, task(4_000, 2), task(0, 1)];
+    let system = System { resources: 1, locking: Locking::Inheritance, ..system(&fp::ENTRY, tasks) };
+    let ran = run(table(&fp::ENTRY, &system, Span::from_ms(90)), Machine::default(), [high as Main, middle, low]);
+    let decoded = decode(&ran);
+    assert_eq!(*ENDS.lock().expect("no one panics"), [(0, 5_000), (1, 25_000), (2, 27_000), (0, 40_000)]);
+    let withdrawn = |r: &&Record| matches!(r.kind, RecordKind::Withdraw { task: TaskId(0), resource: ResourceId(0) });
+    let at: Vec<i64> = decoded.records.iter().filter(withdrawn).map(|r| r.at.ns()).collect();
+    assert_eq!(at, [5_000_000]);
+    // The unlock of the other task's lock is the only misuse.
+    assert_eq!((decoded.misuses, ran.ending), (vec![(0, Error::NotHeld as u8)], Ending::Completed));
+    assert_replays(&system, &fp::ENTRY, &decode(&ran));
+}
+
+/// The unlock and the end of the waiting come in one entry of the kernel.
+#[test]
+fn a_lock_that_is_unlocked_at_the_last_instant_is_granted() {
+    static GRANTED: AtomicU32 = AtomicU32::new(0);
+    fn high(task: &takt_mcu::Task) -> ! {
+        loop {
+            let until = takt_mcu::now() + Span::from_ms(3);
+            assert_eq!(BUS.acquire_until(until), Ok(()));
+            assert_eq!(takt_mcu::now(), until);
+            GRANTED.fetch_add(1, Ordering::Relaxed);
+            BUS.release().expect("it is held");
+            task.wait_period().expect("nothing is held");
+        }
+    }
+    fn low(task: &takt_mcu::Task) -> ! {
+        loop {
+            BUS.lock(|| host::burn(5_000_000)).expect("it is free");
+            task.wait_period().expect("nothing is held");
+        }
+    }
+    let task = |offset: i64, priority: u32| {
+        let arrival = Arrival::Periodic { offset: us(offset), period: us(10_000) };
+        Task { arrival, priority, ..periodic(10_000, 1_000) }
+    };
+    let system = System { resources: 1, ..system(&fp::ENTRY, vec![task(2_000, 2), task(0, 1)]) };
+    let ran = run(table(&fp::ENTRY, &system, Span::from_ms(30)), Machine::default(), [high as Main, low]);
+    let decoded = decode(&ran);
+    assert_eq!((ran.ending, GRANTED.load(Ordering::Relaxed)), (Ending::Completed, 3));
+    let inputs = decoded.steps.iter().flat_map(|step| &step.inputs);
+    assert_eq!(inputs.filter(|input| matches!(input, Input::Withdraw { .. })).count(), 3, "they came too late");
+    assert!(!decoded.records.iter().any(|record| matches!(record.kind, RecordKind::Withdraw { .. })));
+    assert_replays(&system, &fp::ENTRY, &decoded);
+}
+
 /// The objects on which tasks and interrupts act at random.
 struct Stress {
     semaphore: Semaphore,
@@ -353,6 +491,9 @@ struct Stress {
     inside: AtomicU32,
     tokens: AtomicU64,
     eaten: AtomicU64,
+    /// For tasks that give up: whether each of two locks is taken, and how many jobs each task has done.
+    held: [AtomicU32; 2],
+    jobs: [AtomicU64; 5],
     state: AtomicU64,
     trouble: Mutex<Vec<String>>,
 }
@@ -371,6 +512,8 @@ impl Stress {
             inside: AtomicU32::new(0),
             tokens: AtomicU64::new(0),
             eaten: AtomicU64::new(0),
+            held: [const { AtomicU32::new(0) }; 2],
+            jobs: [const { AtomicU64::new(0) }; 5],
             state: AtomicU64::new(seed | 1),
             trouble: Mutex::new(Vec::new()),
         }
@@ -549,6 +692,91 @@ fn random_calls_and_interrupts_lose_no_wake_up() {
         prop_assert!(received.len() as u64 + 7 >= sent, "{} sent, {} received", sent, received.len());
         prop_assert!(loaded(&s.eaten) > 20, "{} tokens eaten", loaded(&s.eaten));
         assert_replays(&system, entry, &decode(&ran));
+        Ok(())
+    });
+}
+
+/// Takes one of two locks. Only a task that has no lock waits without an end, so that each cycle of waiting tasks ends.
+fn takes(s: &Stress, which: usize, has_another: bool) -> bool {
+    let lock = Lock::new(which as u16);
+    let until = match s.draw(8) {
+        0 => Time::ZERO,
+        1 if !has_another => Time::MAX,
+        _ => takt_mcu::now() + Span::from_ns(s.draw(300_000) as i64),
+    };
+    let answer = if until == Time::MAX && s.draw(2) == 0 { lock.acquire() } else { lock.acquire_until(until) };
+    match answer {
+        Ok(()) => {
+            s.expect(s.held[which].swap(1, Ordering::Relaxed) == 0, "the lock excludes others");
+            s.taken.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(Error::TimedOut) => {
+            s.expect(takt_mcu::now() >= until, "a time-out before its time");
+            s.timed_out.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(_) => s.expect(false, "acquire"),
+    }
+    answer.is_ok()
+}
+
+fn returns(s: &Stress, which: usize) {
+    s.expect(s.held[which].swap(0, Ordering::Relaxed) == 1, "the lock excludes others");
+    s.expect(Lock::new(which as u16).release() == Ok(()), "release");
+}
+
+/// Takes both locks in any order.
+fn impatient(task: &takt_mcu::Task) -> ! {
+    let s = stress();
+    loop {
+        let first = s.draw(2) as usize;
+        host::burn(s.draw(30_000));
+        if takes(s, first, false) {
+            host::burn(s.draw(120_000));
+            if takes(s, 1 - first, true) {
+                host::burn(s.draw(40_000));
+                returns(s, 1 - first);
+            }
+            returns(s, first);
+        }
+        s.jobs[task.reference().number() as usize].fetch_add(1, Ordering::Relaxed);
+        task.wait_period().expect("nothing is held");
+    }
+}
+
+/// Tasks wait for two locks in both orders, and give up at random instants: one task at a time has a lock, no grant is lost, all tasks
+/// continue, and a replay has the same records.
+#[test]
+fn random_time_outs_of_locks_lose_no_grant() {
+    takt_testing::for_all(8, any::<u64>(), |seed| {
+        let s: &'static Stress = Box::leak(Box::new(Stress::new(seed)));
+        let task = |period: i64| Task { priority: period as u32, ..periodic(period, 200) };
+        let tasks = [700, 1_100, 900, 1_300, 1_700].map(task).to_vec();
+        let entry = [&edf::ONE_QUEUE, &fp::ENTRY, &rm::ENTRY, &cbs::ENTRY][(seed % 4) as usize];
+        let locking = [Locking::Fifo, Locking::Inheritance, Locking::Ceiling][(seed / 4 % 3) as usize];
+        let system = System { resources: 2, locking, ..system(entry, tasks) };
+        let between = move || {
+            if s.draw(60) == 0 {
+                s.expect(Lock::new(0).acquire_until(Time::MAX) == Err(Error::InInterrupt), "an interrupt cannot block");
+            }
+        };
+        let machine = Machine {
+            between: Some(Box::new(between)),
+            data: Some(Arc::new(Leaked(s))),
+            counter: (seed >> 32) as u32,
+            ..Machine::default()
+        };
+        let ran = run(table(entry, &system, Span::from_ms(300)), machine, [impatient; 5]);
+        prop_assert_eq!(ran.ending, Ending::Completed);
+        let trouble = s.trouble.lock().expect("no one panics").clone();
+        prop_assert!(trouble.is_empty(), "{:?}", trouble);
+        let loaded = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        prop_assert!(loaded(&s.taken) > 100, "{} taken", loaded(&s.taken));
+        prop_assert!(loaded(&s.timed_out) > 10, "{} timed out", loaded(&s.timed_out));
+        let jobs: Vec<u64> = s.jobs.iter().map(loaded).collect();
+        prop_assert!(jobs.iter().all(|jobs| *jobs > 100), "{:?} jobs", jobs);
+        let decoded = decode(&ran);
+        prop_assert!(decoded.misuses.is_empty(), "{:?}", decoded.misuses);
+        assert_replays(&system, entry, &decoded);
         Ok(())
     });
 }

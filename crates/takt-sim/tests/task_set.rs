@@ -321,6 +321,7 @@ fn all_about(task: TaskId) -> Vec<Input> {
         Input::Wake { task },
         Input::Lock { task, resource },
         Input::Unlock { task, resource },
+        Input::Withdraw { task, resource },
         Input::Yield { task },
         Input::Skew { task, by: ms(1) },
         Input::Share { task, share: Some(500_000), importance: 3 },

@@ -82,9 +82,9 @@ impl Writer for Csv {
             RecordKind::Lock { resource, granted, .. } => {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
-            RecordKind::Unlock { resource, .. } | RecordKind::Deadlock { resource, .. } => {
-                number = Some(resource.0.into())
-            }
+            RecordKind::Unlock { resource, .. }
+            | RecordKind::Withdraw { resource, .. }
+            | RecordKind::Deadlock { resource, .. } => number = Some(resource.0.into()),
             RecordKind::HandlerEnd { consumed, .. } => amount = Some(consumed.nominal_time()),
             RecordKind::Round { place: p, set_point, measured, correction } => {
                 (place, regulated) = (Some(p), Some([set_point, measured, correction]));

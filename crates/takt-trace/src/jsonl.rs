@@ -82,7 +82,9 @@ impl Writer for JsonLines {
                 self.number(",\"resource\":", resource.0);
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
-            RecordKind::Unlock { resource, .. } | RecordKind::Deadlock { resource, .. } => {
+            RecordKind::Unlock { resource, .. }
+            | RecordKind::Withdraw { resource, .. }
+            | RecordKind::Deadlock { resource, .. } => {
                 self.number(",\"resource\":", resource.0);
             }
             RecordKind::HandlerEnd { consumed, .. } => self.number(",\"consumed\":", consumed.ns()),
@@ -221,6 +223,7 @@ pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u
         RecordKind::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
         RecordKind::Lock { task, .. } => ("request", Some(task.index()), None),
         RecordKind::Unlock { task, .. } => ("return", Some(task.index()), None),
+        RecordKind::Withdraw { task, .. } => ("withdraw", Some(task.index()), None),
         RecordKind::Handler { task, job, .. } => ("handler", Some(task.index()), Some(job)),
         RecordKind::HandlerEnd { task, job, .. } => ("handler_end", Some(task.index()), Some(job)),
         RecordKind::Yield { task, job } => ("yield", Some(task.index()), Some(job)),

@@ -683,6 +683,9 @@ impl Writer for Perfetto {
             RecordKind::Unlock { task, resource } => {
                 self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
+            RecordKind::Withdraw { task, resource } => {
+                self.instant(task.index(), event::WITHDRAW, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
+            }
             RecordKind::Behind { task, job, abandoned } => {
                 let notes = [job_note(job), (key::ABANDONED, Note::Int(abandoned as i64))];
                 self.instant(task.index(), event::BEHIND, &notes);

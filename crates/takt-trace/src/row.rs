@@ -199,6 +199,7 @@ impl Rows {
                 RecordKind::Lock { task: task()?, resource: resource()?, granted }
             }
             "return" => RecordKind::Unlock { task: task()?, resource: resource()? },
+            "withdraw" => RecordKind::Withdraw { task: task()?, resource: resource()? },
             "handler" => RecordKind::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
             "handler_end" => {
                 RecordKind::HandlerEnd { task: task()?, job: job()?, consumed: Work::nominal(amount("consumed")?) }

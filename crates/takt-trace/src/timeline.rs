@@ -345,6 +345,7 @@ impl Timeline {
                         hold.to = r.applied.max(hold.from);
                     }
                 }
+                RecordKind::Withdraw { task, .. } => asked[task.index()] = None,
                 RecordKind::Start { task, job, place } => {
                     running[task.index()] = Some(line.intervals.len());
                     let (from, to) = (r.applied, end.max(r.applied));

@@ -1,4 +1,4 @@
-//! The workload becomes a table. `TAKT_LOCKING` chooses the file: `inheritance` or `fifo`.
+//! The workload becomes a table. `TAKT_LOCKING` chooses the file: `inheritance`, `fifo` or `timed`.
 
 use std::env;
 

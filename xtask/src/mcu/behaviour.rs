@@ -20,7 +20,7 @@ impl Bench {
         Ok(out.into_owned())
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         self.images.join(name).to_string_lossy().into_owned()
     }
 
@@ -40,7 +40,12 @@ impl Bench {
         let (image, workload, stream) =
             (self.build("play", "s", &variables)?, Bench::workload("five"), self.file("quiet.stream"));
         self.emulate(&image, &workload, None, &["--stream", &stream])?;
-        let line = self.costs(&stream, &workload, None)?;
+        self.scheduler_and_switch(&stream, &workload)
+    }
+
+    /// The costs by a stream: of the scheduler and of a context switch.
+    pub(super) fn scheduler_and_switch(&self, stream: &str, workload: &Path) -> Result<[String; 2]> {
+        let line = self.costs(stream, workload, None)?;
         let value = |key: &str| {
             let after = line.split_once(&format!("{key}: ")).map(|(_, after)| after);
             let value = after.and_then(|after| after.split([',', '}']).next());

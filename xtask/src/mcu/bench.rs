@@ -29,6 +29,12 @@ impl Bench {
         variables: &[(&str, &str)],
         more: &[&str],
     ) -> Result<PathBuf> {
+        ensure!(self.cargo(app, level, variables, more).status()?.success(), "mcu/apps/{app} cannot be built");
+        Ok(self.images.join(TARGET).join("release").join(app))
+    }
+
+    /// The command that builds it.
+    pub(super) fn cargo(&self, app: &str, level: &str, variables: &[(&str, &str)], more: &[&str]) -> Command {
         let mut command = cargo(&["build", "--locked", "--quiet", "--release", "--package", app, "--target", TARGET]);
         command.args(more);
         command.current_dir(root().join("mcu")).arg("--target-dir").arg(&self.images);
@@ -38,8 +44,7 @@ impl Bench {
                 command.env_remove(name);
             }
         }
-        ensure!(command.status()?.success(), "mcu/apps/{app} cannot be built");
-        Ok(self.images.join(TARGET).join("release").join(app))
+        command
     }
 
     pub(super) fn workload(name: &str) -> PathBuf {

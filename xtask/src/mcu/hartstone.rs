@@ -1,5 +1,7 @@
-//! Hartstone on a board: its workloads, and the iterations of the first miss beside those of `takt bench hartstone`.
+//! Hartstone on a board: its workloads, and the iterations of the first miss beside those of `takt bench hartstone`. The extended form, a transient
+//! overload, is compared by the misses of each task.
 
+use super::behaviour::own;
 use super::bench::Bench;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -9,6 +11,12 @@ use std::process::Command;
 
 /// The iterations of each test that are carried out. The load is infeasible before the last one.
 const ITERATIONS: [u64; 4] = [32, 18, 11, 10];
+/// The tests in the extended form, each with the importances of the tasks (Terraneo, "Control based design of OS components", Politecnico di
+/// Milano, 2011).
+const EXTENDED: [(usize, [u32; TASKS]); 2] = [(1, [1, 1, 1, 1, 125]), (3, [10, 10, 10, 10, 1])];
+/// The seconds at which the quiet load, the overload, and the quiet load again begin, and the end.
+const STAGES: [u64; 4] = [2, 32, 47, 122];
+const TASKS: usize = 5;
 /// A policy whose steps the simulator cannot charge, and the least iterations of its first misses. It counts threads, so that the
 /// benchmark's own one is among the tasks.
 pub(super) struct Regulator {
@@ -26,6 +34,47 @@ impl Regulator {
     }
 }
 
+/// The period of a task in the baseline, in nanoseconds.
+fn baseline_period(task: u64) -> u64 {
+    500_000_000 >> task
+}
+
+/// The execution time of a task in the baseline, in microseconds.
+fn baseline_runtime(task: u64) -> u64 {
+    40_000 >> task
+}
+
+/// The workload of an extended test. It has the loads of `takt bench hartstone --extended`.
+fn extended_workload(test: usize, policy: &str, counts_threads: bool, importances: [u32; TASKS]) -> String {
+    let mut text = format!("policy: \"{policy}\"\npreset: hartstone\nduration: {}s\ntasks:\n", STAGES[3]);
+    // Writing to a string cannot fail.
+    for (task, importance) in (0..).zip(importances) {
+        let (period, runtime) = (baseline_period(task), baseline_runtime(task));
+        let importance = if counts_threads { format!(", importance: {importance}") } else { String::new() };
+        let _ = writeln!(text, "  - {{name: t{task}, period: {period}ns, runtime: {runtime}us{importance}}}");
+    }
+    if counts_threads {
+        // The benchmark's own thread has no jobs.
+        text.push_str("  - {name: main, releases: never, share: 5%}\n");
+    }
+    text.push_str("changes:\n");
+    for (at, overload) in STAGES.into_iter().zip([false, true, false]) {
+        if test == 1 {
+            // The fastest task has 64 Hz, and 333 Hz in the overload.
+            let period = if overload { 3_003_003 } else { baseline_period(4) / 2 };
+            let _ = writeln!(text, "  - {{at: {at}s, task: t4, period: {period}ns}}");
+            continue;
+        }
+        // One kilo-Whetstone more, and eleven in the overload.
+        let more = 1_250 * if overload { 11 } else { 1 };
+        for task in 0..TASKS as u64 {
+            let runtime = baseline_runtime(task) + more;
+            let _ = writeln!(text, "  - {{at: {at}s, task: t{task}, runtime: {runtime}us}}");
+        }
+    }
+    text
+}
+
 /// The workload of a test: five periodic tasks, and changes that let their load grow (`crates/takt-cli/src/commands/bench/hartstone`).
 fn workload(test: usize, policy: &str, counts_threads: bool) -> String {
     let iterations = ITERATIONS[test - 1];
@@ -34,9 +83,9 @@ fn workload(test: usize, policy: &str, counts_threads: bool) -> String {
     let mut line = |indent: &str, fields: String| {
         let _ = writeln!(text, "{indent}- {{{fields}}}");
     };
-    let period = |task: u64| 500_000_000 >> task;
+    let period = baseline_period;
     for task in 0..5 {
-        line("  ", format!("name: t{task}, period: {}ns, runtime: {}us", period(task), 40_000 >> task));
+        line("  ", format!("name: t{task}, period: {}ns, runtime: {}us", period(task), baseline_runtime(task)));
     }
     let copies = if test == 4 { iterations } else { 0 };
     for copy in 0..copies {
@@ -61,7 +110,7 @@ fn workload(test: usize, policy: &str, counts_threads: bool) -> String {
                 (0..5).for_each(|t| line(format!("{at}, task: t{t}, period: {}ns", period(t) * 10 / (10 + iteration))))
             }
             3 => (0..5).for_each(|t| {
-                let runtime = (40_000 >> t) + 1250 * iteration;
+                let runtime = baseline_runtime(t) + 1250 * iteration;
                 line(format!("{at}, task: t{t}, runtime: {runtime}us"));
             }),
             _ => line(format!("{at}, task: c{}, enter: yes", iteration - 1)),
@@ -79,11 +128,7 @@ impl Bench {
         let path = file.to_string_lossy();
         let image = self.build("hartstone", "s", &[("TAKT_WORKLOAD", &path)])?;
         let summary = self.emulate(&image, &file, None, &["--timeout", "4min"])?;
-        let own = |index: u64| {
-            let all = summary["figures"]["own"].as_array().into_iter().flatten();
-            all.filter(|pair| pair[0] == index).find_map(|pair| pair[1].as_u64()).unwrap_or(0)
-        };
-        Ok(own(0).checked_sub(1))
+        Ok(own(&summary, 0).checked_sub(1))
     }
 
     /// The same in the simulator, with the costs of the board.
@@ -124,5 +169,43 @@ impl Bench {
             }
         }
         Ok(())
+    }
+
+    /// The extended tests under EDF and I+PI: misses by task on the board, and in the simulator with the costs of the same run.
+    pub(super) fn extended_hartstone(&self) -> Result<()> {
+        for (test, importances) in EXTENDED {
+            for (policy, counts_threads) in [("edf", false), ("ipi", true)] {
+                let file = self.images.join(format!("hartstone-extended-{test}-{policy}.yaml"));
+                fs::write(&file, extended_workload(test, policy, counts_threads, importances))?;
+                let image = self.build("hartstone", "s", &[("TAKT_WORKLOAD", &file.to_string_lossy())])?;
+                let stream = self.file("hartstone-extended.stream");
+                let summary = self.emulate(&image, &file, None, &["--timeout", "4min", "--stream", &stream])?;
+                let board = [0, 1, 2, 3, 4].map(|task| own(&summary, 2 + task));
+                let costs = self.scheduler_and_switch(&stream, &file)?;
+                let simulated = self.simulated_misses(test, policy, &costs)?;
+                let sums = [board, simulated].map(|misses| misses.iter().sum::<u64>());
+                println!("hartstone {test} extended, {policy}, scheduler {}, context switch {}:", costs[0], costs[1]);
+                println!("  misses by task on the board {board:?}, in all {}", sums[0]);
+                println!("  misses by task in the simulator {simulated:?}, in all {}", sums[1]);
+                // In the overload the tasks want a sixth of the CPU more than there is, for 15 seconds.
+                ensure!(sums.iter().all(|sum| *sum > 100), "hartstone {test} extended, {policy}: no overload");
+            }
+        }
+        Ok(())
+    }
+
+    /// Misses by task of an extended test in the simulator.
+    fn simulated_misses(&self, test: usize, policy: &str, [scheduler, switch]: &[String; 2]) -> Result<[u64; TASKS]> {
+        let test = test.to_string();
+        let form =
+            ["bench", "hartstone", "--extended", "--test", &test, "--theta", "set", "--json", "--policy", policy];
+        let costs =
+            ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
+        let text = self.takt(&[&form[..], &costs[..]].concat())?;
+        let found: Value = serde_json::from_str(&text).context("takt bench hartstone --json")?;
+        let trials = found["results"].as_array().context("no results")?;
+        let trial = trials.iter().find(|trial| trial["policy"] == policy).context("no result of the policy")?;
+        let misses = trial["misses_by_task"][0].as_array().into_iter().flatten().filter_map(Value::as_u64);
+        misses.collect::<Vec<_>>().try_into().ok().context("misses of five tasks")
     }
 }

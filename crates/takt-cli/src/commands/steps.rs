@@ -474,6 +474,7 @@ fn to_json(input: &Input) -> Value {
         Input::Wake { task } => json!(["wake", task.0]),
         Input::Lock { task, resource } => json!(["request", task.0, resource.0]),
         Input::Unlock { task, resource } => json!(["return", task.0, resource.0]),
+        Input::Withdraw { task, resource } => json!(["withdraw", task.0, resource.0]),
         Input::Yield { task } => json!(["yield", task.0]),
         Input::Skew { task, by } => json!(["skew", task.0, by.ns()]),
         Input::Share { task, share, importance } => json!(["share", task.0, share, importance]),
@@ -531,6 +532,7 @@ fn from_json(value: &Value, system: &System, added: usize, tables: usize) -> Opt
         "wake" => Input::Wake { task },
         "request" => Input::Lock { task, resource: resource()? },
         "return" => Input::Unlock { task, resource: resource()? },
+        "withdraw" => Input::Withdraw { task, resource: resource()? },
         "yield" => Input::Yield { task },
         "skew" => Input::Skew { task, by: span(&value[2], -MAX_DURATION.ns())? },
         "share" => {
@@ -585,6 +587,7 @@ mod tests {
             Input::Wake { task },
             Input::Lock { task, resource },
             Input::Unlock { task, resource },
+            Input::Withdraw { task, resource },
             Input::Yield { task },
             Input::Skew { task, by: Span::from_ms(-2) },
             Input::Share { task, share: Some(250_000), importance: 3 },
@@ -612,7 +615,7 @@ mod tests {
             assert_eq!(from_json(&to_json(&input), &with_it, 0, 2), Some(input));
             let there = input.task().is_none().then_some(input);
             assert_eq!(from_json(&to_json(&input), &without, 0, 2), there, "a task that is not there");
-            let shares = matches!(input, Input::Lock { .. } | Input::Unlock { .. });
+            let shares = matches!(input, Input::Lock { .. } | Input::Unlock { .. } | Input::Withdraw { .. });
             assert_eq!(from_json(&to_json(&input), &nothing_shared, 0, 2).is_none(), shares, "{input:?}");
         }
         // A task that the record describes.

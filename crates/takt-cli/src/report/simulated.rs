@@ -90,6 +90,7 @@ impl Sink for Notes {
                 self.asked[task.index()] = None;
             }
             RecordKind::Lock { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
+            RecordKind::Withdraw { task, .. } => self.asked[task.index()] = None,
             RecordKind::Unlock { resource, .. } => self.owners[usize::from(resource.0)] = None,
             RecordKind::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
                 self.deadlocks.push(Deadlock { at: record.at, cycle: self.cycle(task) });

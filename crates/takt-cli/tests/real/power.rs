@@ -1,7 +1,7 @@
 //! Power policies over real processes, on imitated machines: frequencies that are set and restored, temperatures that are obeyed, and refusals.
 
 use super::control::{command, ctl};
-use crate::common::{Done, Room, Running, pause, until};
+use crate::common::{Done, Room, Running, groups, kill, pause, processes, until, watchers};
 use crate::machine::on_cpus;
 use rustix::process::Signal;
 use takt_core::record::{Record, RecordKind};
@@ -384,6 +384,32 @@ fn a_preference_of_the_file_is_set_and_restored() {
                 running.kill_and_wait();
                 until("the settings are restored", || machine.settings() == before);
             }
+        }
+    });
+}
+
+/// A run that died with its watcher leaves its preference to the doctor.
+#[test]
+fn the_doctor_restores_a_preference() {
+    on_cpus(|| {
+        for (make, power) in [
+            (Machine::intel_pstate as fn(&std::path::Path) -> Machine, &["--power", "minbe"][..]),
+            (Machine::amd_pstate, &[]),
+        ] {
+            let (room, machine) = room(make);
+            std::fs::write(room.path("w.yaml"), format!("epp: balance_power\n{WINDOWS}")).unwrap();
+            let before = machine.settings();
+            let running = room.start(&[&["run", "w.yaml", "--sysfs-root", "m"][..], power].concat());
+            until("it is set", || machine.policy_file(0, "energy_performance_preference") == "balance_power");
+            let pid = running.pid();
+            watchers(pid).into_iter().for_each(|watcher| kill(watcher, Signal::KILL));
+            until("the watcher is gone", || watchers(pid).is_empty());
+            running.signal(Signal::KILL);
+            running.wait_unchecked();
+            // Any other run that starts now on this machine restores it as well, so that it is there is not checked.
+            room.takt(&["doctor", "--clean"]).expect(0);
+            assert_eq!(machine.settings(), before);
+            assert!(groups(pid).is_empty() && processes(pid).is_empty());
         }
     });
 }

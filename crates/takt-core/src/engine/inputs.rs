@@ -42,6 +42,8 @@ impl State {
                 self.wake(task, sink);
             }
             Input::Lock { task, resource } => self.request(task, resource, sink),
+            #[cfg(feature = "withdrawals")]
+            Input::Withdraw { task, resource } => self.withdraw(task, resource, sink),
             Input::Unlock { task, resource } => self.give_back(task, resource, sink),
             Input::Yield { task } => {
                 let now = self.now;

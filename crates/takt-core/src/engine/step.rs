@@ -39,7 +39,7 @@ impl Engine {
     /// # Errors
     /// When the system breaks a rule of [`System::validate`], or the policy is not in the registry or cannot schedule the system.
     pub fn with_registry(system: System, registry: Registry) -> Result<Engine, Invalid> {
-        suits_build(&system)?;
+        suits_build(&system, BUILT)?;
         system.validate()?;
         let policy = Build::whole(&system, &registry, |build| build.policy())?;
         Ok(Engine::assemble(system, policy, registry))
@@ -52,7 +52,7 @@ impl Engine {
     /// # Errors
     /// When the system breaks a rule of [`System::validate`].
     pub fn with_policy(system: System, policy: Box<dyn Policy>) -> Result<Engine, Invalid> {
-        suits_build(&system)?;
+        suits_build(&system, BUILT)?;
         system.validate()?;
         Ok(Engine::assemble(system, policy, Registry::default()))
     }
@@ -64,7 +64,7 @@ impl Engine {
     /// When the system needs a feature of this crate that the build lacks.
     #[must_use]
     pub fn with_validated(system: System, policy: Box<dyn Policy>) -> Engine {
-        assert!(suits_build(&system).is_ok(), "the system needs a feature that this build lacks");
+        assert!(suits_build(&system, BUILT).is_ok(), "the system needs a feature that this build lacks");
         Engine::assemble(system, policy, Registry::default())
     }
 
@@ -74,7 +74,9 @@ impl Engine {
         let lent: Vec<Place> = (0..cpus.len()).map(|i| Place(i as u16)).collect();
         let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
         let n = system.tasks.len();
-        let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
+        // Deadlines are on the agenda where jobs are aborted at them.
+        let unused = if system.late == Late::Abort { 0 } else { n };
+        let mut agenda = Agenda::without(3 * n + usize::from(policy.timers()), n, unused);
         let is_there = |i: usize| !system.is_removed(TaskId(i as u32));
         for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
@@ -354,23 +356,39 @@ impl Engine {
     }
 }
 
-/// Whether this crate was built with the features that the system needs.
+/// The features of this crate that a system can need.
+#[derive(Clone, Copy)]
+struct Features {
+    multiprocessor: bool,
+    backlogs: bool,
+    timing: bool,
+}
+
+/// Those of this build.
+const BUILT: Features = Features {
+    multiprocessor: cfg!(feature = "multiprocessor"),
+    backlogs: cfg!(feature = "backlogs"),
+    timing: cfg!(feature = "timing"),
+};
+
+/// Whether a build with these features has all that the system needs.
 ///
 /// # Errors
 /// The feature that is missing.
-fn suits_build(system: &System) -> Result<(), Invalid> {
+#[inline]
+fn suits_build(system: &System, features: Features) -> Result<(), Invalid> {
     let System { cpus, speeds, windows, domains, tasks, backlog, timing, load, .. } = system;
     let activated = || tasks.iter().any(|task| task.arrival == Arrival::Activated);
     let one_cpu = || cpus.len() == 1 && speeds.is_empty() && windows.is_empty() && domains.is_empty() && !activated();
-    if !cfg!(feature = "multiprocessor") && !one_cpu() {
+    if !features.multiprocessor && !one_cpu() {
         return Err(Invalid::Unsuitable(
             "this build of the engine is for one CPU: it lacks the feature `multiprocessor`",
         ));
     }
-    if !cfg!(feature = "backlogs") && *backlog != Backlog::Queue {
+    if !features.backlogs && *backlog != Backlog::Queue {
         return Err(Invalid::Unsuitable("this build of the engine queues late jobs: it lacks the feature `backlogs`"));
     }
-    if !cfg!(feature = "timing") && (*timing != Timing::default() || load.is_some()) {
+    if !features.timing && (*timing != Timing::default() || load.is_some()) {
         return Err(Invalid::Unsuitable("this build of the engine has an exact clock: it lacks the feature `timing`"));
     }
     Ok(())
@@ -407,4 +425,74 @@ pub(super) fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink:
         policy.event(&event, &mut Context { state, sink });
     }
     state.events.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpus::CpuSet;
+    use crate::model::{Domain, Load, PartitionId, PolicySpec, Scope, Slice, Task, Window};
+    use crate::policies::edf;
+    use crate::time::Span;
+    use alloc::vec;
+
+    const ALL: Features = Features { multiprocessor: true, backlogs: true, timing: true };
+
+    fn system() -> System {
+        let arrival = Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(10) };
+        let tasks = vec![Task { arrival, ..Task::default() }];
+        System {
+            tasks,
+            ..System::new(CpuSet::single(0), PolicySpec::new(&edf::ONE_QUEUE.profile, Scope::Uniprocessor))
+        }
+    }
+
+    /// The feature that such a build lacks for the system.
+    fn lacks(system: &System, features: Features) -> Option<&'static str> {
+        match suits_build(system, features) {
+            Ok(()) => None,
+            Err(Invalid::Unsuitable(why)) => why.split('`').nth(1),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_build_refuses_what_it_has_no_feature_for() {
+        let ms = Span::from_ms;
+        let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
+        let policy = system().policy;
+        let timing = |timing: Timing| System { timing, ..system() };
+        let several = [
+            System { cpus: CpuSet::first(2), ..system() },
+            System { speeds: vec![Speed::NOMINAL], ..system() },
+            System { windows: vec![Window { length: ms(10), slices: vec![slice] }], ..system() },
+            System {
+                domains: vec![Domain { band: 0, cpus: CpuSet::single(0), tasks: vec![TaskId(0)], policy }],
+                ..system()
+            },
+            System { tasks: vec![Task { arrival: Arrival::Activated, ..Task::default() }], ..system() },
+        ];
+        let late = [Backlog::Skip, Backlog::Chronos, Backlog::Hartstone].map(|backlog| System { backlog, ..system() });
+        let clocks = [
+            timing(Timing { tick: ms(1), ..Timing::default() }),
+            timing(Timing { resolution: ms(1), ..Timing::default() }),
+            timing(Timing { lateness: ms(1), ..Timing::default() }),
+            System { load: Some(Load { points: vec![(Span::ZERO, 2_000_000)], repeat: None }), ..system() },
+        ];
+        let without = [
+            ("multiprocessor", Features { multiprocessor: false, ..ALL }, &several[..]),
+            ("backlogs", Features { backlogs: false, ..ALL }, &late[..]),
+            ("timing", Features { timing: false, ..ALL }, &clocks[..]),
+        ];
+        for (feature, features, needing) in &without {
+            assert_eq!(lacks(&system(), *features), None, "without {feature}");
+            for system in *needing {
+                assert_eq!(lacks(system, *features), Some(*feature), "{system:?}");
+                assert_eq!(lacks(system, ALL), None, "{system:?}");
+                // Only this feature matters for it.
+                let others = without.iter().filter(|(other, ..)| other != feature);
+                others.for_each(|(_, features, _)| assert_eq!(lacks(system, *features), None, "{system:?}"));
+            }
+        }
+    }
 }

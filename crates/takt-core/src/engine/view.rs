@@ -6,7 +6,7 @@ use super::step::Engine;
 use crate::cpus::CpuSet;
 #[cfg(doc)]
 use crate::input::Input;
-use crate::model::{Arrival, System, TaskId, Terms};
+use crate::model::{Arrival, ResourceId, System, TaskId, Terms};
 use crate::policy::{Clock, Job};
 #[cfg(doc)]
 use crate::policy::{Context, Policy};
@@ -210,6 +210,11 @@ impl Engine {
     #[must_use]
     pub fn waits(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].waits_for.is_some()
+    }
+    /// The resource that the task waits for.
+    #[must_use]
+    pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
+        self.state.runs[task.index()].waits_for
     }
     /// Whether the task's program has ended for good.
     #[must_use]

@@ -97,6 +97,16 @@ impl State {
         }
     }
 
+    /// The task waits for the resource no longer, if it did. Its policy learns that from the wake-up: a granted request comes with an event
+    /// of its own before that. O(waiters).
+    #[cfg(feature = "withdrawals")]
+    pub(super) fn withdraw(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
+        let Some(waited) = self.runs[task.index()].waits_for.take_if(|waited| *waited == resource) else { return };
+        self.resources[usize::from(waited.0)].waiters.retain(|waiter| *waiter != task);
+        self.record(sink, RecordKind::Withdraw { task, resource });
+        self.wake(task, sink);
+    }
+
     /// The task gives a resource back, if it holds it, and whoever is next has it.
     pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
         let held = &mut self.resources[usize::from(resource.0)];

@@ -576,7 +576,13 @@ impl<O: Ordering> Policy for Scoped<O> {
                     }
                 }
             }
-            Event::Wake { task } => self.enter(task, cx),
+            Event::Wake { task } => {
+                // Its request for a resource may have been withdrawn.
+                if cfg!(feature = "withdrawals") {
+                    self.waits_no_longer(task, cx);
+                }
+                self.enter(task, cx);
+            }
             Event::Finish { task, .. } => {
                 if self.ordering.keeps_cpu() && cx.place_of(task).is_some() {
                     self.over = self.own_urgency(task).map(|urgency| (task, urgency));

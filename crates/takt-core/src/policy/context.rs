@@ -79,6 +79,13 @@ impl Context<'_> {
     pub fn job(&self, task: TaskId) -> Option<Job> {
         self.state.job(task)
     }
+    /// The work that the task's current job has done so far, if it has one.
+    #[must_use]
+    #[inline]
+    pub fn consumed(&self, task: TaskId) -> Option<Work> {
+        let run = &self.state.runs[task.index()];
+        run.has_job().then(|| run.consumed + run.unaccounted(self.state.now))
+    }
     /// When the task's current job was released, if it has one.
     #[must_use]
     #[inline]

@@ -102,6 +102,11 @@ impl Decision {
     pub fn run(&mut self, task: TaskId, place: Place) {
         self.assignments.push(Assignment { task, place, budget: None });
     }
+    /// Lets `task` run at `place`, with a fresh budget where there is one.
+    #[inline]
+    pub(crate) fn assign(&mut self, task: TaskId, place: Place, budget: Option<Budget>) {
+        self.assignments.push(Assignment { task, place, budget });
+    }
     /// Lets `task` run at `place` with a fresh budget.
     pub fn run_with(&mut self, task: TaskId, place: Place, budget: Budget) {
         self.assignments.push(Assignment { task, place, budget: Some(budget) });

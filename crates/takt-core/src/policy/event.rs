@@ -39,7 +39,7 @@ pub enum Event {
         /// What the job has consumed so far.
         consumed: Work,
     },
-    /// A blocked job can go on.
+    /// A blocked job is ready again. If it waited for a resource and no granted [`Event::Lock`] came before, its request was withdrawn.
     Wake {
         /// Its task.
         task: TaskId,

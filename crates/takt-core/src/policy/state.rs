@@ -290,7 +290,8 @@ impl TaskState {
     /// the rest of a burst could be granted again and again in ever shorter pieces.
     #[inline]
     pub(crate) fn notice(&self) -> Span {
-        (self.lateness + self.skew).max(-(self.granted / 2))
+        let later = self.lateness + self.skew;
+        if later >= Span::ZERO { later } else { later.max(-(self.granted / 2)) }
     }
     #[inline]
     pub(crate) fn has_job(&self) -> bool {
@@ -591,7 +592,14 @@ impl State {
     }
 
     /// What the task's own budget leaves its present job, below zero after an overrun.
+    #[inline]
     pub(crate) fn own_budget_left(&self, task: TaskId) -> Option<Span> {
+        // The usual task has none.
+        self.system.tasks[task.index()].budget?;
+        self.rest_of_own_budget(task)
+    }
+
+    fn rest_of_own_budget(&self, task: TaskId) -> Option<Span> {
         let run = &self.runs[task.index()];
         self.job_budget(task).map(|own| own - (run.consumed + run.unaccounted(self.now)).nominal_time())
     }

@@ -117,6 +117,8 @@ pub fn put_input(out: &mut impl Output, input: &Input) {
             out.put(u8::from(ending.regular));
             out.put(u8::from(ending.replaced));
         }
+        #[cfg(feature = "withdrawals")]
+        Input::Withdraw { task, resource } => of_resource(out, 24, task, resource),
         #[cfg(feature = "additions")]
         Input::Add { task, domain } => {
             begin(out, 23, task);
@@ -180,6 +182,8 @@ pub fn get_input(reader: &mut Reader<'_>) -> Option<Input> {
         21 => Input::Exit { task, ending: Ending { regular: reader.truth()?, replaced: reader.truth()? } },
         #[cfg(feature = "additions")]
         23 => Input::Add { task, domain: maybe(reader)? },
+        #[cfg(feature = "withdrawals")]
+        24 => Input::Withdraw { task, resource: ResourceId(reader.small()?) },
         _ => return None,
     })
 }
@@ -235,6 +239,8 @@ pub fn put_record(out: &mut impl Output, base: Time, record: &Record) {
             out.put(u8::from(granted));
         }
         RecordKind::Unlock { task, resource } => of_resource(out, 8, task, resource),
+        #[cfg(feature = "withdrawals")]
+        RecordKind::Withdraw { task, resource } => of_resource(out, 29, task, resource),
         RecordKind::Handler { task, job, deadline } => {
             of_job(out, 9, task, job);
             out.maybe(deadline.map(Time::ns));
@@ -348,6 +354,8 @@ fn get_kind(reader: &mut Reader<'_>) -> Option<RecordKind> {
     Some(match kind {
         7 => RecordKind::Lock { task, resource: ResourceId(reader.small()?), granted: reader.truth()? },
         8 => RecordKind::Unlock { task, resource: ResourceId(reader.small()?) },
+        #[cfg(feature = "withdrawals")]
+        29 => RecordKind::Withdraw { task, resource: ResourceId(reader.small()?) },
         12 => RecordKind::Deadlock { task, resource: ResourceId(reader.small()?) },
         14 => {
             let (set_point, measured, next) = (get_span(reader)?, get_span(reader)?, get_span(reader)?);
@@ -418,6 +426,8 @@ mod tests {
             Input::Wake { task },
             Input::Lock { task, resource },
             Input::Unlock { task, resource },
+            #[cfg(feature = "withdrawals")]
+            Input::Withdraw { task, resource },
             Input::Yield { task },
             Input::Skew { task, by: span },
             Input::Share { task, share: Some(250_000), importance: 3 },
@@ -456,6 +466,8 @@ mod tests {
             RecordKind::Wake { task, job },
             RecordKind::Lock { task, resource, granted: true },
             RecordKind::Unlock { task, resource },
+            #[cfg(feature = "withdrawals")]
+            RecordKind::Withdraw { task, resource },
             RecordKind::Handler { task, job, deadline: None },
             RecordKind::HandlerEnd { task, job, consumed },
             RecordKind::Yield { task, job },

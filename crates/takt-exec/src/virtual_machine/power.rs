@@ -5,6 +5,7 @@
 use super::tests::{Records, engine, load, plan};
 use super::{Faults, Machine, drive};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
@@ -143,6 +144,16 @@ fn every_power_policy_decides_as_simulated() {
         // Each is handed over, several of one step together.
         prop_assert!(world.posts <= (got.len() + latencies) as u64);
         prop_assert!(world.posts > 0 || got.len() + latencies == 0);
+        // The writer learns of the planned instants, and of the frame with which they repeat.
+        let times = world.frequencies.iter().map(|(at, ..)| at).chain(world.latencies.iter().map(|(at, ..)| at));
+        let times: BTreeSet<Span> = times.copied().collect();
+        for (planned, frame) in &world.planned_posts {
+            prop_assert_eq!(*frame, Span::from_ms(22));
+            prop_assert!(times.contains(planned), "{planned}");
+        }
+        // Each of its windows begins with another frequency.
+        let windows = if spec.profile.name == "alternating" { 600 } else { 0 };
+        prop_assert!(world.planned_posts.len() >= windows, "{}", world.planned_posts.len());
         Ok(())
     });
 }

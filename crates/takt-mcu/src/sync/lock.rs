@@ -4,6 +4,8 @@ use crate::error::Error;
 use crate::shared::Call;
 use crate::task::call;
 use takt_core::model::ResourceId;
+#[cfg(feature = "timed-locks")]
+use takt_core::time::Time;
 
 /// A lock of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +40,16 @@ impl Lock {
         self.with(f)
     }
 
+    /// As [`Lock::lock`], and gives up waiting at an instant. The task that has the lock then inherits nothing from this one any longer.
+    ///
+    /// # Errors
+    /// As [`Lock::lock`], and [`Error::TimedOut`] if another task still has the lock at that instant.
+    #[cfg(feature = "timed-locks")]
+    pub fn lock_until<R>(self, until: Time, f: impl FnOnce() -> R) -> Result<R, Error> {
+        self.acquire_until(until)?;
+        self.with(f)
+    }
+
     fn with<R>(self, f: impl FnOnce() -> R) -> Result<R, Error> {
         let result = f();
         self.release()?;
@@ -50,6 +62,15 @@ impl Lock {
     /// As [`Lock::lock`]; the task does not have the lock then, or had it before.
     pub fn acquire(self) -> Result<(), Error> {
         self.given(call(Call::Lock(self.resource())))
+    }
+
+    /// As [`Lock::acquire`], and gives up waiting at an instant. If that has passed, the task takes the lock if it is free.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_until`]; after [`Error::TimedOut`] the task does not have the lock.
+    #[cfg(feature = "timed-locks")]
+    pub fn acquire_until(self, until: Time) -> Result<(), Error> {
+        self.given(call(Call::LockUntil(self.resource(), until)))
     }
 
     /// A poisoned lock goes back at once.

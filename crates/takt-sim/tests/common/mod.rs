@@ -158,6 +158,7 @@ pub(crate) fn scene(text: &str) -> Scene {
                     }
                     "request" => Input::Lock { task, resource: resource() },
                     "return" => Input::Unlock { task, resource: resource() },
+                    "withdraw" => Input::Withdraw { task, resource: resource() },
                     other => panic!("{other}"),
                 };
                 s.inputs.push((time(1), input));
@@ -237,6 +238,7 @@ impl Scene {
             RecordKind::Lock { task, granted: true, .. } => format!("grant {}", name(task)),
             RecordKind::Lock { task, .. } => format!("wait {}", name(task)),
             RecordKind::Unlock { task, .. } => format!("return {}", name(task)),
+            RecordKind::Withdraw { task, .. } => format!("withdraw {}", name(task)),
             RecordKind::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
             RecordKind::Exit { task, failed: false } => format!("exit {}", name(task)),
             RecordKind::Exit { task, failed: true } => format!("exit {} failed", name(task)),

@@ -182,6 +182,7 @@ impl<'a> Checker<'a> {
             RecordKind::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed.nominal_time()),
             RecordKind::Lock { task, resource, granted } => self.request(task, resource, granted),
             RecordKind::Unlock { task, resource } => self.give_back(task, resource),
+            RecordKind::Withdraw { task, resource } => self.withdraw(task, resource),
             RecordKind::Round { place, measured, .. } => {
                 self.round = Some(Round { at: self.at, place, measured, bursts: Span::ZERO, tasks: Vec::new() });
             }

@@ -93,6 +93,16 @@ impl Checker<'_> {
         self.owners.remove(&resource);
     }
 
+    /// The task's request is withdrawn: it must have waited for that resource, and not have run since.
+    pub(super) fn withdraw(&mut self, task: TaskId, resource: ResourceId) {
+        self.waited(task);
+        let waited = self.tasks[task.index()].waits_for.take();
+        if waited.is_none_or(|(waited, _)| waited != resource) {
+            let name = self.trace.header.resource(resource);
+            self.find(task, "resource", format!("it withdraws a request for {name} without waiting for it"));
+        }
+    }
+
     /// The task runs no more, or waits no more: it must not have run on since it asked.
     pub(super) fn waited(&mut self, task: TaskId) {
         let state = &self.tasks[task.index()];

@@ -203,25 +203,36 @@ fn grid(p: &mut Picture, top: f64, bottom: f64) {
     p.add(format_args!(r##"<path d="M{} {b}H{}" stroke="#444"/>"##, px(left), px(right), b = px(bottom)));
 }
 
-/// A vertical line where another policy takes over, with its name above if the one before leaves room.
+/// A vertical line where another policy takes over, with its name above if the one behind it leaves room: that one holds for longer.
 fn switches(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
     let shown: Vec<_> = line.switches.iter().filter(|s| s.at >= p.from && s.at <= p.to).collect();
-    let mut free = p.left;
+    let mut drawn = Vec::new();
     for same in shown.chunk_by(|a, b| a.at == b.at) {
         let x = p.x(same[0].at);
         let said = same.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", ");
-        let (left, label, said) = (px(x), short(&said, LABEL_MOST), escape(&said));
+        let label = short(&said, LABEL_MOST);
+        let width = label.chars().count() as f64 * CHARACTER;
+        // To the left of the line where the picture ends to the right of it.
+        let from = if x + 4.0 + width > p.right + 24.0 { x - 4.0 - width } else { x + 4.0 };
+        drawn.push((same[0].at, x, said, label, from, from + width));
+    }
+    let mut free = f64::INFINITY;
+    for (.., label, from, to) in drawn.iter_mut().rev() {
+        if *to > free || *from < p.left {
+            label.clear();
+        } else {
+            free = *from - CHARACTER;
+        }
+    }
+    for (at, x, said, label, from, _) in drawn {
+        let (left, said) = (px(x), escape(&said));
         p.add(format_args!(
             r#"<path d="M{left} {}V{}" stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3"><title>at {} {said}</title></path>"#,
             px(top - 4.0),
             px(bottom),
-            same[0].at
+            at
         ));
-        let width = label.chars().count() as f64 * CHARACTER;
-        // To the left of the line where the picture ends to the right of it.
-        let from = if x + 4.0 + width > p.right + 24.0 { x - 4.0 - width } else { x + 4.0 };
-        if from >= free {
-            free = from + width + CHARACTER;
+        if !label.is_empty() {
             p.add(format_args!(
                 r#"<text x="{}" y="{}" class="small" fill="{SWITCH}">{}</text>"#,
                 px(from),
@@ -695,14 +706,14 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
     }
     if jobs().any(is_cut) {
         let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
-        entry(p, cross, "cut off or skipped");
+        entry(p, cross, "cut off, aborted or skipped");
     }
     if !line.calls.is_empty() {
         let circle = |x, color| format!(r#"<circle cx="{x}" cy="{}" r="3" fill="{color}"/>"#, px(y - 3.0));
         let refused = if line.calls.iter().any(|c| !c.granted) { circle(10, RED) } else { String::new() };
         entry(p, circle(4, SWITCH) + &refused, if refused.is_empty() { "calls" } else { "calls; red: refused" });
     }
-    if !line.switches.is_empty() {
+    if line.switches.iter().any(|s| s.at >= p.from && s.at <= p.to) {
         let stroke = format!(r#"stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3""#);
         entry(p, format!(r#"<path d="M5 {}v14" {stroke}/>"#, px(y - 10.0)), "policy switched");
     }

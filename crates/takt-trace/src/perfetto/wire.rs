@@ -38,7 +38,7 @@ pub(super) mod key {
 
 /// Interned names of events that every trace may have.
 pub(super) mod event {
-    pub(in crate::perfetto) const ALL: [(u64, &str); 19] = [
+    pub(in crate::perfetto) const ALL: [(u64, &str); 20] = [
         (RELEASE, "release"),
         (MISS, "deadline missed"),
         (OVERRUN, "overrun"),
@@ -58,6 +58,7 @@ pub(super) mod event {
         (DEADLOCK, "deadlock"),
         (BEHIND, "behind"),
         (CUT_OFF, "cut off"),
+        (WITHDRAW, "request withdrawn"),
     ];
     pub(in crate::perfetto) const RELEASE: u64 = 1;
     pub(in crate::perfetto) const MISS: u64 = 2;
@@ -78,8 +79,9 @@ pub(super) mod event {
     pub(in crate::perfetto) const DEADLOCK: u64 = 17;
     pub(in crate::perfetto) const BEHIND: u64 = 18;
     pub(in crate::perfetto) const CUT_OFF: u64 = 19;
+    pub(in crate::perfetto) const WITHDRAW: u64 = 20;
     /// Names of tasks, places and windows follow from here.
-    pub(in crate::perfetto) const FIRST_FREE: u64 = 20;
+    pub(in crate::perfetto) const FIRST_FREE: u64 = 21;
 }
 
 /// `TrackEvent.Type`.

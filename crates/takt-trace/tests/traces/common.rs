@@ -72,6 +72,10 @@ impl Story {
     pub(crate) fn give_back(&mut self, at: i64, task: u32, resource: u16) -> &mut Self {
         self.push(at, RecordKind::Unlock { task: TaskId(task), resource: ResourceId(resource) })
     }
+    /// It waits for a resource no longer, and is ready.
+    pub(crate) fn withdraw(&mut self, at: i64, task: u32, resource: u16) -> &mut Self {
+        self.push(at, RecordKind::Withdraw { task: TaskId(task), resource: ResourceId(resource) })
+    }
     pub(crate) fn round(&mut self, at: i64, place: u16, set_point: i64, measured: i64, correction: i64) -> &mut Self {
         let [set_point, measured, correction] = [set_point, measured, correction].map(Span::from_ms);
         self.push(at, RecordKind::Round { place: Place(place), set_point, measured, correction })
@@ -356,7 +360,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
         let index = usize::from(who) % n;
         let task = TaskId(index as u32);
         let mut push = |what| trace.records.push(Stamped { record: Record { at, kind: what }, applied });
-        match (what % 12, job[index], running[index]) {
+        match (what % 13, job[index], running[index]) {
             (0..=1, None, _) => {
                 let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how) * 10));
                 push(RecordKind::Release { task, job: next[index], deadline });
@@ -463,6 +467,11 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                         granted: true,
                     });
                 }
+            }
+            (12, Some((number, ..)), None) if waits[index].is_some() => {
+                let resource = waits[index].take().expect("it waits");
+                push(RecordKind::Withdraw { task, resource: ResourceId(resource as u16) });
+                push(RecordKind::Wake { task, job: number });
             }
             (10, ..) => {
                 let bursts: Vec<i64> = (0..n as i64).map(|t| (t + 1) * late).collect();

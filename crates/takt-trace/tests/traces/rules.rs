@@ -161,6 +161,11 @@ fn each_fault_is_found() {
     s.request(3, 1, 0, false).stop(3, 1, 0, 1, StopReason::Blocked);
     case("a deadlock that nobody noticed", s.end(5), None);
     let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.request(1, 0, 0, true).request(2, 1, 0, false).stop(2, 1, 0, 1, StopReason::Blocked);
+    s.withdraw(3, 1, 1).start(3, 1, 0, 1);
+    case("withdraws a request that it never made", s.end(5), None);
+    let mut s = one();
     s.release(0, 0, 0, None)
         .start(0, 0, 0, 0)
         .push(1, RecordKind::Deadlock { task: TaskId(0), resource: ResourceId(0) });

@@ -21,19 +21,42 @@ const SET: u32 = 5;
 const WARM_UP: Span = Span::from_secs(2);
 const ITERATION: Span = Span::from_secs(1);
 
-/// The period and the execution time of a task until it changes.
-fn baseline(task: u32) -> (Span, Span) {
-    let like = if task < SET { task } else { 2 };
-    (Span::from_us(500_000 >> like), Span::from_us(40_000 >> like))
+/// The terms of a task, which follow the changes of the table.
+struct Terms {
+    task: TaskId,
+    period: Span,
+    runtime: Span,
+    /// Changes that have not taken place yet.
+    later: &'static [(Time, Input)],
 }
 
-/// The terms of a task at an instant, by the changes of the table. O(changes).
-fn terms(task: u32, at: Time) -> (Span, Span) {
-    let past = TABLE.changes.iter().take_while(|(instant, _)| *instant <= at);
-    past.fold(baseline(task), |terms, (_, change)| match *change {
-        Input::Retime { task: of, period, runtime, .. } if of == TaskId(task) => (period, runtime.unwrap_or(terms.1)),
-        _ => terms,
-    })
+impl Terms {
+    /// The terms of a task until they change.
+    fn baseline(task: u32) -> Terms {
+        let like = if task < SET { task } else { 2 };
+        Terms {
+            task: TaskId(task),
+            period: Span::from_us(500_000 >> like),
+            runtime: Span::from_us(40_000 >> like),
+            later: TABLE.changes,
+        }
+    }
+
+    /// Brings the terms up to an instant. O(changes since the last call): a pass over all changes would be a load of its own.
+    fn follow(&mut self, at: Time) {
+        while let [(instant, change), later @ ..] = self.later {
+            if *instant > at {
+                return;
+            }
+            self.later = later;
+            match *change {
+                Input::Retime { task, period, runtime, .. } if task == self.task => {
+                    (self.period, self.runtime) = (period, runtime.unwrap_or(self.runtime));
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// The instant at which a copy enters.
@@ -60,20 +83,25 @@ fn missed(task: u32, at: Time) {
 
 fn periodic(task: &Task) -> ! {
     let number = task.reference().number();
-    let mut deadline = entrance(number) + baseline(number).0;
+    let mut terms = Terms::baseline(number);
+    let mut deadline = entrance(number) + terms.period;
     let mut misses = 0;
     loop {
-        burn(terms(number, now()).1.ns() as u32);
+        terms.follow(now());
+        burn(terms.runtime.ns() as u32);
         let end = now();
         // A period is fixed when the job before it ends.
-        let period = terms(number, end).0;
+        terms.follow(end);
+        if end <= deadline {
+            deadline += terms.period;
+        }
+        // The last period that has begun is the next job's, and those before it pass without a job.
         while deadline < end {
             missed(number, end);
             misses += 1;
             figure(2 + number as usize, misses);
-            deadline += period;
+            deadline += terms.period;
         }
-        deadline += period;
         let _ = task.wait_period();
     }
 }

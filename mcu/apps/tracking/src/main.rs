@@ -1,4 +1,4 @@
-//! Three tasks that run for ever. The regulators of I+PI divide the CPU among them, and the changes of the table disturb that: other rounds,
+//! Tasks that run for ever. The regulators of I+PI divide the CPU among them, and the changes of the table disturb that: other rounds,
 //! other shares, bursts that end too early, and a task that is blocked.
 #![no_std]
 #![no_main]
@@ -16,5 +16,11 @@ fn endless(_: &Task) -> ! {
 
 #[entry]
 fn main() -> ! {
-    takt_mcu::start(board(), &TRACKING, [endless as Main; 3], Trace::ring(1 << 20))
+    // Without a trace the costs of the kernel alone are measured.
+    let trace = if option_env!("TAKT_TRACE").is_some_and(|word| word == "figures") {
+        Trace::FIGURES
+    } else {
+        Trace::ring(1 << 20)
+    };
+    takt_mcu::start(board(), &TRACKING, [endless as Main; TRACKING.stacks.len()], trace)
 }

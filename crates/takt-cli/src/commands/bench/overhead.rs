@@ -167,6 +167,8 @@ struct Case {
     /// Writes of frequencies: the requests of the policy, and the writes of the driver.
     requested: u64,
     written: u64,
+    /// How often the scheduler had to wake the thread that writes.
+    wakeups: u64,
 }
 
 impl Case {
@@ -234,7 +236,7 @@ impl Case {
         let power = (!self.power.is_empty()).then(|| {
             let power = Case::loss(&self.power);
             json!({"elapsed": power.elapsed, "cpu_time": power.cpu_time, "rounds": rounds(&self.power),
-                   "requested": self.requested, "written": self.written})
+                   "requested": self.requested, "written": self.written, "wakeups": self.wakeups})
         });
         json!({
             "power_per_window_ns": power,
@@ -292,7 +294,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         for form in Form::ALL {
             for &controller in &controllers {
                 let (alone, bare, takt, power) = (vec![], vec![], vec![], vec![]);
-                cases.push(Case { length, form, controller, alone, bare, takt, power, requested: 0, written: 0 });
+                let (requested, written, wakeups) = (0, 0, 0);
+                cases.push(Case { length, form, controller, alone, bare, takt, power, requested, written, wakeups });
             }
         }
     }
@@ -311,8 +314,10 @@ pub(super) fn run(args: &Args) -> Outcome {
                 let power = Some((imitated::POLICY, machine.path()));
                 let (loss, report) = takt(&lab, case, iterations, alone, amount, power)?;
                 case.power.push(loss);
-                case.requested += report["power"]["requested"].as_u64().unwrap_or_default();
-                case.written += report["power"]["written"].as_u64().unwrap_or_default();
+                let count = |key: &str| report["power"][key].as_u64().unwrap_or_default();
+                case.requested += count("requested");
+                case.written += count("written");
+                case.wakeups += count("wakeups");
             }
         }
     }

@@ -277,7 +277,7 @@ fn control(root: &Root, domains: Vec<Domain>) -> Result<Power, Failure> {
 fn set(power: &Power, root: &Root, (index, domain): (usize, &Domain), khz: u32) -> Option<u32> {
     let requests = power.requests();
     requests.frequency(index, khz);
-    requests.post();
+    requests.post(None);
     let began = Instant::now();
     loop {
         std::thread::sleep(SETTLE);

@@ -261,6 +261,7 @@ pub(super) fn object(report: &Report) -> Json {
     json!({
         "requested": written.requested, "written": written.written, "dropped": written.dropped,
         "refused": written.failed, "clamped": written.clamped, "longest_write_ns": written.longest.as_nanos() as u64,
+        "wakeups": written.woken,
         "preferences": account.preferences.iter().map(|(domain, name)| json!({"domain": domain, "name": name}))
             .collect::<Vec<_>>(),
         "domains": account.domains.iter().zip(&account.residencies).map(domain).collect::<Vec<_>>(),

@@ -208,7 +208,7 @@ fn cases() -> impl Strategy<Value = Case> {
     });
     let late = select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]);
     let locking = select(&[Locking::Inheritance, Locking::Fifo][..]);
-    let turn = (0i64..4, vec((0u8..12, 0u32..7, 0..RESOURCES), 0..4));
+    let turn = (0i64..4, vec((0u8..13, 0u32..7, 0..RESOURCES), 0..4));
     (vec(task, 1..7), late, locking, vec(turn, 1..40)).prop_map(|(tasks, late, locking, turns)| Case {
         tasks,
         late,
@@ -253,6 +253,10 @@ fn play(entry: &'static Entry, case: Case) {
                 7 | 8 => Input::Unlock { task, resource },
                 9 => Input::Block { task },
                 10 => Input::Wake { task },
+                11 => match engine.waits_for(task) {
+                    Some(resource) => Input::Withdraw { task, resource },
+                    None => Input::Wake { task },
+                },
                 _ => Input::Abort { task },
             }
         };

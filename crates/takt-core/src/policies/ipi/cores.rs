@@ -11,7 +11,7 @@ impl Ipi {
     /// The set points of a CPU are to be computed anew.
     pub(super) fn disturb(&mut self, home: usize) {
         let core = &mut self.cores[home];
-        core.stale = true;
+        (core.stale, core.same) = (true, false);
         core.reinit |= self.p.reinit == Reinit::Always;
     }
 

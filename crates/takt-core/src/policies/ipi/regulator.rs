@@ -5,7 +5,7 @@
 //! each part is below one unit.
 
 use super::parameters::{Parameters, UNIT};
-use crate::time::{Span, divide};
+use crate::time::{Span, divide, divide_by_word};
 
 /// Binary digits below the nanosecond.
 pub const FRACTION: u32 = 16;
@@ -21,26 +21,49 @@ pub const fn fine(span: Span) -> i64 {
 /// Splits a whole by parts that are asked for one after the other: cumulative rounding. The results add up to `whole` when the
 /// parts add up to `of`.
 pub struct Split {
-    whole: i128,
+    whole: i64,
     of: i128,
     sum: i128,
-    given: i128,
+    given: i64,
 }
 
 impl Split {
     /// Splits `whole` by parts of `of`, which is above zero.
     #[must_use]
     pub const fn new(whole: i64, of: i128) -> Split {
-        Split { whole: whole as i128, of, sum: 0, given: 0 }
+        Split { whole, of, sum: 0, given: 0 }
     }
     /// What the next part gets. O(1).
+    #[inline]
     pub fn next(&mut self, part: i128) -> i64 {
+        // A task that is not ready has none.
+        if part == 0 { 0 } else { self.next_part(part) }
+    }
+
+    fn next_part(&mut self, part: i128) -> i64 {
         self.sum += part;
-        let upto = divide(2 * self.whole * self.sum + self.of, 2 * self.of);
+        // The last part needs no division: it is the rest.
+        let upto = if self.sum == self.of { self.whole } else { part_of(self.whole, self.sum, self.of) };
         let next = upto - self.given;
         self.given = upto;
-        next as i64
+        next
     }
+}
+
+/// `whole * sum / of`, rounded to the nearest. O(1).
+fn part_of(whole: i64, sum: i128, of: i128) -> i64 {
+    // The usual operands have a word each, or are one, so that their product has two.
+    const ONE: u64 = WHOLE as u64;
+    if let (Ok(whole @ 0..=ONE), Ok(sum), Ok(of @ 1..=ONE)) =
+        (u64::try_from(whole), u32::try_from(sum), u64::try_from(of))
+    {
+        let product = whole * u64::from(sum) + (of >> 1);
+        return match u32::try_from(of) {
+            Ok(of) => divide_by_word(product, of) as i64,
+            Err(_) => (product >> 32) as i64,
+        };
+    }
+    divide(i128::from(whole) * sum + (of >> 1), of) as i64
 }
 
 /// The outer loop: holds the length of the round at its set point.

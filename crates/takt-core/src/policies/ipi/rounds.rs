@@ -61,6 +61,8 @@ pub(super) struct Core {
     pub(super) reinit: bool,
     /// What tasks want is to be computed anew.
     pub(super) stale: bool,
+    /// Nothing has changed of which the parts of a round are computed.
+    pub(super) same: bool,
     /// No round has been begun yet.
     pub(super) first: bool,
     /// CPU time that has been lacking, for the migration loop.
@@ -76,6 +78,8 @@ pub(super) struct Ipi {
     pub(super) cores: Vec<Core>,
     pub(super) places: Vec<Place>,
     pub(super) timer: Option<u16>,
+    /// The number of the decision that follows its last one about the only CPU.
+    decided: u64,
 }
 
 /// Builds the policy.
@@ -121,6 +125,7 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
         set_point: Span::ZERO,
         reinit: true,
         stale: true,
+        same: false,
         first: true,
         lacking: Span::ZERO,
     };
@@ -131,6 +136,7 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
         cores: (0..build.system.cpus.len()).map(core).collect(),
         places: build.places.to_vec(),
         timer: (!single).then_some(build.first_timer),
+        decided: u64::MAX,
     }))
 }
 
@@ -151,6 +157,7 @@ impl Ipi {
         }
         let core = &mut self.cores[usize::from(home)];
         core.reinit |= self.p.feedforward && self.p.reinit == Reinit::Always;
+        core.same = false;
         if !ready {
             core.ready -= 1;
             return;
@@ -192,6 +199,7 @@ impl Ipi {
     }
 
     /// How much the task counts in the division of the round. O(1).
+    #[inline]
     fn weight(&self, task: TaskId, overloaded: bool, cx: &Context<'_>) -> i128 {
         let m = &self.members[task.index()];
         if self.p.feedforward && !m.ready {
@@ -204,13 +212,13 @@ impl Ipi {
     fn overloaded(&self, core: &Core) -> bool {
         let counts = |m: &&Member| self.p.overload == Which::All || m.ready;
         let members = core.order.iter().map(|t| &self.members[t.index()]);
-        members.filter(counts).map(|m| u128::from(m.load)).sum::<u128>() > WHOLE as u128
+        members.filter(counts).fold(0, |sum: u64, m| sum.saturating_add(m.load)) > WHOLE as u64
     }
 
     /// The set point of the next round. O(n).
     fn round(&self, core: &Core, cx: &Context<'_>) -> Span {
         let counts = |t: &&TaskId| self.p.count == Which::All || self.members[t.index()].ready;
-        let shortest = core.order.iter().filter(counts).filter_map(|t| cx.task(*t).arrival.period()).min();
+        let shortest = || core.order.iter().filter(counts).filter_map(|t| cx.task(*t).arrival.period()).min();
         let tasks = if self.p.count == Which::All { core.order.len() } else { core.ready };
         setpoints::round(&self.p, tasks, shortest)
     }
@@ -229,28 +237,35 @@ impl Ipi {
 
     /// Computes α and the set point. Says whether they have changed by more than a hundredth. O(n).
     fn generate(&mut self, home: usize, cx: &Context<'_>) -> bool {
+        if core::mem::replace(&mut self.cores[home].same, true) {
+            return false;
+        }
         self.refresh(home, cx);
         let core = &self.cores[home];
         let overloaded = self.overloaded(core);
         let set_point = self.round(core, cx);
+        let Ipi { p, members, cores, .. } = self;
+        let core = &mut cores[home];
+        let weight = |task: &TaskId, m: &Member| match p.feedforward && !m.ready {
+            true => 0,
+            false if overloaded => setpoints::weight(m.want, cx.task(*task).importance, true),
+            false => i128::from(m.want),
+        };
         let mut changed = (set_point - core.set_point).ns().abs() > set_point.ns() / 100;
-        let mut sum: i128 = core.order.iter().map(|t| self.weight(*t, overloaded, cx)).sum();
+        let mut sum: i128 = core.order.iter().map(|t| weight(t, &members[t.index()])).sum();
         // When nobody that could run wants anything, all of them count alike.
         let alike = sum == 0;
         if alike {
             sum = core.ready as i128;
         }
         let mut split = Split::new(WHOLE, sum);
-        for index in 0..core.order.len() {
-            let task = self.cores[home].order[index];
-            let ready = self.members[task.index()].ready;
-            let weight = if alike { i128::from(ready) } else { self.weight(task, overloaded, cx) };
-            let alpha = split.next(weight);
-            let m = &mut self.members[task.index()];
+        for task in &core.order {
+            let m = &mut members[task.index()];
+            let alpha = split.next(if alike { i128::from(m.ready) } else { weight(task, m) });
             changed |= (alpha - m.alpha).abs() > WHOLE / 100;
             m.alpha = alpha;
         }
-        self.cores[home].set_point = set_point;
+        core.set_point = set_point;
         changed
     }
 
@@ -367,15 +382,40 @@ impl Ipi {
         }
     }
 
-    /// Runs the task whose burst it is on a CPU, if there is one.
-    fn run(&mut self, place: Place, cx: &mut Context<'_>, decision: &mut Decision) {
-        let Some(task) = self.choose(place.index(), cx) else { return };
+    /// The task whose burst it is on a CPU, if there is one, and its budget if that is a new one.
+    fn next(&mut self, place: Place, cx: &mut Context<'_>) -> Option<(TaskId, Option<Budget>)> {
+        let task = self.choose(place.index(), cx)?;
         let granted = core::mem::replace(&mut self.cores[place.index()].granted, true);
         // A job that follows another one in the same burst has no budget yet.
-        if granted && cx.budget_left(task).is_some() {
-            decision.run(task, place);
-        } else {
-            decision.run_with(task, place, self.grant(task, cx));
+        let keeps = granted && cx.budget_left(task).is_some();
+        Some((task, if keeps { None } else { Some(self.grant(task, cx)) }))
+    }
+
+    /// Runs the task whose burst it is on a CPU, if there is one.
+    fn run(&mut self, place: Place, cx: &mut Context<'_>, decision: &mut Decision) {
+        if let Some((task, budget)) = self.next(place, cx) {
+            decision.assign(task, place, budget);
+        }
+    }
+
+    /// Decides about the only CPU, by what changes there where the last decision still stands.
+    fn run_alone(&mut self, place: Place, cx: &mut Context<'_>, decision: &mut Decision) {
+        let stands = self.decided == cx.round() && cx.stands() && decision.takes_changes();
+        self.decided = cx.round() + 1;
+        let next = self.next(place, cx);
+        let running = cx.running_on(place);
+        match next {
+            Some((task, None)) if stands && running == Some(task) && !cx.is_fresh(task) => {
+                decision.keep(&[place], None)
+            }
+            Some((task, budget)) => {
+                if stands && running != Some(task) {
+                    decision.keep(&[place], running);
+                }
+                decision.assign(task, place, budget);
+            }
+            None if stands => decision.keep(&[place], running),
+            None => {}
         }
     }
 
@@ -396,7 +436,7 @@ impl Policy for Ipi {
             core.ahead.clear();
             (core.woken, core.current, core.over, core.granted, core.ready) = (0, None, false, false, 0);
             core.outer = Outer::default();
-            (core.reinit, core.stale, core.first) = (true, true, true);
+            (core.reinit, core.stale, core.same, core.first) = (true, true, false, true);
             core.lacking = Span::ZERO;
         }
         // The newest task is at the head.
@@ -444,7 +484,7 @@ impl Policy for Ipi {
                 self.cores[home].over |= current;
             }
             Event::BudgetExpired { consumed, .. } => {
-                let now = cx.job(task).map_or(consumed, |job| job.consumed.max(consumed));
+                let now = cx.consumed(task).map_or(consumed, |now| now.max(consumed));
                 self.measure(task, now);
                 self.cores[home].over |= current;
             }
@@ -469,6 +509,9 @@ impl Policy for Ipi {
     }
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        if let ([place], 1) = (lent, self.cores.len()) {
+            return self.run_alone(*place, cx, decision);
+        }
         for &place in lent {
             self.run(place, cx, decision);
         }
@@ -479,6 +522,11 @@ impl Policy for Ipi {
                 self.run(place, cx, decision);
             }
         }
+    }
+
+    /// It has no guests.
+    fn passes_changes(&self) -> bool {
+        true
     }
 
     fn home(&self, task: TaskId) -> Option<Place> {

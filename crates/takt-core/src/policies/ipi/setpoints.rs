@@ -47,15 +47,17 @@ pub fn wants(p: &Parameters, tasks: &[Task], members: &[TaskId], mut put: impl F
 /// How much a task's want counts: in overload it is multiplied by the relative importance. O(1).
 #[must_use]
 pub fn weight(want: u64, importance: u32, overloaded: bool) -> i128 {
-    i128::from(want) * if overloaded { i128::from(importance) } else { 1 }
+    // A product of this length is long code on a processor of 32 bits.
+    if overloaded && importance != 1 { i128::from(want) * i128::from(importance) } else { i128::from(want) }
 }
 
-/// The set point of a round of `tasks` tasks of which the shortest period is `shortest`. O(1).
+/// The set point of a round of `tasks` tasks. Their shortest period is `shortest`, which only some rules ask for. O(1) besides that.
 #[must_use]
-pub fn round(p: &Parameters, tasks: usize, shortest: Option<Span>) -> Span {
+pub fn round(p: &Parameters, tasks: usize, shortest: impl FnOnce() -> Option<Span>) -> Span {
     let tasks = tasks.max(1) as i64;
     let nominal = p.nominal * tasks;
-    let bound = shortest.filter(|_| p.round == RoundRule::Shortest).map_or(nominal, |t| t / 2);
+    let shortest = if p.round == RoundRule::Shortest { shortest() } else { None };
+    let bound = shortest.map_or(nominal, |t| t / 2);
     // A nanosecond for each task, so that there is something to divide.
     nominal.min(bound).max(Span::from_ns(tasks))
 }
