@@ -3,7 +3,7 @@
 //! By default the tracer has a spinning thread on each CPU, which would disturb what is measured. Takt switches this workload off, so the tracer
 //! only records. The switch is one of the whole machine. It is in the journal of settings, and is refused while another program uses the tracer.
 //!
-//! The tracer `timerlat` takes its place for single measurements. It records the latency of its own timer and of a waiting process. Without the workload, the
+//! The tracer `timerlat` takes its place for single measurements. It records the lateness of its own timer and of a waiting process. Without the workload, the
 //! process is one of Takt. Sources: `Documentation/trace/osnoise-tracer.rst` and `Documentation/trace/timerlat-tracer.rst` of Linux.
 
 use crate::group::Unavailable;

@@ -123,14 +123,6 @@ impl Measured {
     }
 }
 
-/// The reason in the error output of a process of this program.
-pub(super) fn reason(stderr: &[u8]) -> String {
-    let said = String::from_utf8_lossy(stderr);
-    let line = said.lines().next().unwrap_or("no message");
-    // Such a process has no other file to write to than its standard output.
-    line.rsplit_once("standard output: ").map_or(line, |(_, why)| why).trim().to_owned()
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.process {
         Process::Measure(args) => measured(args)?,
@@ -250,8 +242,8 @@ mod tests {
         assert!(of(Errno::PERM, Some("-r")).contains(right), "{}", of(Errno::PERM, Some("-r")));
         assert!(of(Errno::BUSY, None).contains("other reservations"));
         let error = crate::failure::Failure::from(io::Error::other("`x` is refused: standard reason"));
-        assert_eq!(reason(error.text().as_bytes()), "`x` is refused: standard reason");
-        assert_eq!(reason(b""), "no message");
+        assert_eq!(stress::reason(error.text().as_bytes()), "`x` is refused: standard reason");
+        assert_eq!(stress::reason(b""), "no message");
         assert_eq!(
             of(Errno::INVAL, None),
             format!("the kernel refuses SCHED_FIFO 50: {}", io::Error::from(Errno::INVAL))

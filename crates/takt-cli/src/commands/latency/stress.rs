@@ -1,6 +1,5 @@
 //! Load beside the measured task. It is bounded: it ends with its parent, and by itself after a time.
 
-use super::internal::reason;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -259,6 +258,14 @@ pub(crate) fn run_command(text: &str, seconds: u64) -> io::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// The reason in the error output of a process of this program.
+pub(super) fn reason(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    let line = said.lines().next().unwrap_or("no message");
+    // Such a process has no other file to write to than its standard output.
+    line.rsplit_once("standard output: ").map_or(line, |(_, why)| why).trim().to_owned()
 }
 
 fn in_threads(threads: usize, work: impl Fn(usize) + Sync) -> io::Result<()> {

@@ -1,11 +1,11 @@
 //! The experiment: scenarios in turn, round by round, with every change of the machine undone after each.
 
 use super::cyclictest;
-use super::internal::{Measured, reason};
+use super::internal::Measured;
 use super::measure::WakeUp;
 use super::options::Sweep;
 use super::scenario::{Place, Scenario};
-use super::stress::{Load, Running};
+use super::stress::{Load, Running, reason};
 use super::tracer::{Account, Tracer};
 use super::windows::Plan;
 use crate::failure::Failure;
