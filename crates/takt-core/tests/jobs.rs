@@ -349,7 +349,7 @@ fn a_withdrawal_of_no_request_changes_nothing() {
     }
 }
 
-/// A job that slept when it asked is ready, and its deadlock is none any more.
+/// A job that slept when it asked is ready, and its deadlock has ended.
 #[test]
 fn a_withdrawal_ends_a_deadlock() {
     let tasks = vec![once(&[0], 1), once(&[0], 2)];

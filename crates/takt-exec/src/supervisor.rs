@@ -793,7 +793,7 @@ pub(crate) struct Watched<'a> {
     /// An item has found no room in the ring.
     lost: Arc<AtomicBool>,
     inputs: Vec<Input>,
-    /// The last step that the observer has been told.
+    /// The last step that the observer knows.
     stepped: Time,
     /// Jobs that reactions follow, and whether their processes have received a signal.
     pub(crate) found: Vec<(Found, bool)>,

@@ -54,7 +54,7 @@ pub fn density(results: &Results) -> String {
     let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max).max(1e-9);
     let (top, ticks) = shares(highest);
     let labels = ["Density of the lateness", "share of samples, a class of 1/20 decade"];
-    // More lines over each other cannot be told apart.
+    // More lines over each other cannot be distinguished.
     let layout = if lines.len() > OVER { Layout::Rows } else { Layout::Over };
     draw(labels, &lines, &ticks, layout, |share| share / top)
 }
