@@ -98,7 +98,7 @@ fn a_trace_is_watched_in_a_terminal() {
     tmux.keys(&["Space"]);
     tmux.until("it pauses", |screen| screen.contains("PAUSED"));
     tmux.keys(&["End"]);
-    tmux.until("the end", |screen| figure(screen, "steady", 4) == Some(1000) && screen.contains("10s of 10s"));
+    tmux.until("the end", |screen| figure(screen, "steady", 4) == Some(1000) && screen.contains("10.000s of 10.000s"));
     tmux.keys(&["Left", "Left"]);
     tmux.until("two seconds before", |screen| figure(screen, "steady", 4) == Some(800));
     tmux.keys(&["m", "j", "Enter"]);
