@@ -4,7 +4,7 @@
 //! the start would grow with the square of their number. After the start it would have the memory of the scheduler thread shared with
 //! the child, and each first write there would be a page fault. This process has neither: it is a new instance of the program with one descriptor. Its
 //! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them. On x86-64 they share its memory until their programs begin, so that
-//! nothing is copied ([`sys::sharing`]).
+//! nothing is copied (`sys::sharing`).
 
 use crate::identity::{Identity, Limit};
 #[cfg(target_arch = "x86_64")]
