@@ -85,6 +85,11 @@ fn checked(part: Part) -> Result<()> {
             bench.predict(&policy, workload)?;
         }
     }
+    for workload in ["periodic", "locks"] {
+        for policy in list("shares").iter().filter(|_| all) {
+            bench.share(policy, workload)?;
+        }
+    }
     bench.repeated()?;
     bench.inversion()?;
     bench.faults()?;

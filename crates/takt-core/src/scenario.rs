@@ -52,6 +52,8 @@ pub struct Steal {
 pub struct Scenario {
     /// What the machine costs.
     pub costs: Costs,
+    /// The driver has a meter ([`Input::Usage`]): costs are time in which no job runs, so they use up neither budgets nor bursts.
+    pub metered: bool,
     /// How CPUs come to a decision.
     pub deciding: Deciding,
     /// What others take.

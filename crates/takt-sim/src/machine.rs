@@ -47,6 +47,16 @@ struct Body {
     /// The factor on what its job's steps need.
     load: u32,
     job: JobId,
+    meter: Meter,
+}
+
+/// The reading of a meter: the work of a job without the costs that it pays.
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    job: JobId,
+    used: Work,
+    /// The last reading that the engine has.
+    known: Work,
 }
 
 impl Body {
@@ -79,6 +89,7 @@ impl Body {
             turn: steps.len() as u32,
             load: Load::ONE,
             job: 0,
+            meter: Meter::default(),
             asleep: false,
             preempted: false,
             held: false,
@@ -136,6 +147,8 @@ pub(crate) struct Machine {
     costs: Costs,
     /// Whether anything costs anything.
     charges: bool,
+    /// Whether inputs of usage have the work of jobs without the costs that they pay.
+    metered: bool,
     /// By place; empty if all have the nominal one.
     speeds: Vec<Speed>,
     /// Whether who holds a CPU always makes progress at nominal speed: nothing is charged and nothing stolen.
@@ -190,6 +203,7 @@ impl Machine {
             progress,
             costs: scenario.costs,
             charges,
+            metered: scenario.metered && charges,
             last: vec![None; m],
             entries: (charges || m > 1).then(|| Entries::new(m, &place_cpus, scenario.deciding, charges)),
             place_cpus,
@@ -262,6 +276,49 @@ impl Machine {
             self.first = self.slots.iter().fold(Time::MAX, |first, slot| first.min(slot.at));
         }
         self.first.min(self.others)
+    }
+
+    /// When something is due that the engine knows of. With a meter a budget ends when its job has used it up, and what the job pays comes before.
+    #[inline]
+    pub(crate) fn due(&self, engine: &Engine) -> Time {
+        let earliest = if self.metered { self.earliest_budget(engine) } else { None };
+        earliest.map_or_else(|| engine.next_due(), |at| engine.next_due_with_budgets_from(at)).unwrap_or(Time::MAX)
+    }
+
+    #[cold]
+    fn earliest_budget(&self, engine: &Engine) -> Option<Time> {
+        let end = |task: TaskId| {
+            let Body { overhead, since, place, meter, .. } = self.bodies[task.index()];
+            let left = Work::nominal(engine.budget_noticed_in(task)?) - (meter.used - meter.known);
+            let lasts = self.speed(place).time_for(left.max(Work::ZERO));
+            Some(self.progress.done(since, overhead + lasts))
+        };
+        let running = self.slots.iter().filter_map(|slot| slot.task);
+        running.filter(|task| engine.wants_usage(*task)).filter_map(end).min()
+    }
+
+    /// The readings of all meters at `now`, as the first inputs of a step.
+    #[inline]
+    pub(crate) fn measure(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        if self.metered {
+            self.read_meters(now, engine, inputs);
+        }
+    }
+
+    #[cold]
+    fn read_meters(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        for place in 0..self.slots.len() {
+            let Some(task) = self.slots[place].task else { continue };
+            let meter = &mut self.bodies[task.index()].meter;
+            let job = engine.job_number(task).unwrap_or(meter.job);
+            if meter.job != job {
+                *meter = Meter { job, ..Meter::default() };
+            }
+            self.account(task, now);
+            if engine.wants_usage(task) {
+                inputs.push(Input::Usage { task, consumed: self.bodies[task.index()].meter.used });
+            }
+        }
     }
 
     /// When the job on a place acts, from now on.
@@ -475,6 +532,9 @@ impl Machine {
         if !matches!(inputs, [] | [Input::Complete { .. }]) {
             self.take_added(engine, inputs);
         }
+        if self.metered {
+            self.note_known(inputs);
+        }
         let commands = engine.commands();
         if self.entries.is_some() {
             self.enter(engine, inputs);
@@ -511,6 +571,16 @@ impl Machine {
         if self.charges {
             self.note_preempted(commands, engine);
             self.charge_entries(now, engine);
+        }
+    }
+
+    /// The engine knows what the meter has read.
+    #[cold]
+    fn note_known(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            if let Input::Usage { task, consumed } = *input {
+                self.bodies[task.index()].meter.known = consumed;
+            }
         }
     }
 
@@ -592,6 +662,7 @@ impl Machine {
     #[inline(always)]
     fn begin(&mut self, task: TaskId, work: Activity, engine: &Engine) {
         let body = &mut self.bodies[task.index()];
+        (body.meter.used, body.meter.known) = (Work::ZERO, Work::ZERO);
         if body.plain && work == Activity::Fresh && !body.asleep {
             (body.overhead, body.preempted) = (Span::ZERO, false);
             body.job = engine.at(task).unwrap_or(body.job);
@@ -668,6 +739,7 @@ impl Machine {
         body.overhead -= paid;
         let worked = progress - paid;
         body.advance(now, worked, speed);
+        body.meter.used += speed.work_in(worked);
         let place = body.place.index();
         if let Some(board) = &mut self.board {
             board.held(task, &self.place_cpus[place], held);
@@ -714,7 +786,8 @@ impl Machine {
             self.regroup(engine);
         }
         let Machine { entries: Some(entries), bodies, .. } = self else { return };
-        for task in inputs.iter().filter_map(Input::task) {
+        let happened = inputs.iter().filter(|input| !matches!(input, Input::Usage { .. }));
+        for task in happened.filter_map(Input::task) {
             entries.act(bodies[task.index()].place);
         }
         for task in engine.due() {

@@ -64,7 +64,7 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
     #[must_use]
     pub fn due(&mut self) -> Time {
         match self.between.is_empty() {
-            true => self.engine.borrow().next_due().unwrap_or(Time::MAX).min(self.machine.next()),
+            true => self.machine.due(self.engine.borrow()).min(self.machine.next()),
             false => self.now,
         }
     }
@@ -108,6 +108,8 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
             }
             self.now = now;
             self.inputs.clear();
+            self.machine.measure(now, self.engine.borrow(), &mut self.inputs);
+            let measured = self.inputs.len();
             if self.machine.next() <= now {
                 self.machine.inputs(now, self.engine.borrow(), &mut self.inputs);
             }
@@ -116,7 +118,7 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
             }
             // A program may have gone on by itself, which is no step of the engine.
             let engine = self.engine.borrow_mut();
-            if !self.inputs.is_empty() || engine.next_due().is_some_and(|due| due <= now) {
+            if self.inputs.len() > measured || self.machine.due(engine) <= now {
                 let _ = engine.step(now, &self.inputs, sink);
                 self.machine.apply(now, engine, &self.inputs);
                 return Some(now);
@@ -163,15 +165,17 @@ pub fn simulate<S: Sink>(
     let Simulation { engine, mut machine, mut inputs, now, between } = Simulation::new(engine, scenario);
     // The loop of `Simulation::run_until` without inputs in between, and with one look at what is next for each step.
     loop {
-        let (due, act) = (engine.next_due().unwrap_or(Time::MAX), machine.next());
+        let (due, act) = (machine.due(engine), machine.next());
         let now = due.min(act);
         if now >= end {
             break;
         }
         inputs.clear();
+        machine.measure(now, engine, &mut inputs);
+        let measured = inputs.len();
         if act <= now {
             machine.inputs(now, engine, &mut inputs);
-            if inputs.is_empty() && due > now {
+            if inputs.len() == measured && due > now {
                 continue;
             }
         }

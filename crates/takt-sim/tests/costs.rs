@@ -72,6 +72,53 @@ fn a_job_preempted_while_it_pays_pays_the_rest_once() {
     assert_eq!((told.report.charged.context_switch, told.report.cpus[0].overhead), (ns(18), ns(18)));
 }
 
+/// A budget of 10 and a switch of 3: what the job pays counts against its budget, or does not if the machine has a meter.
+#[test]
+fn costs_beside_consumption_use_up_no_budget() {
+    let limited = Task { budget: Some(ns(10)), ..plain(0, 1, 15) };
+    let scenario = |metered| Scenario { metered, ..costs(Costs { context_switch: ns(3), ..Costs::default() }) };
+    let tasks = vec![limited, plain(0, 2, 4)];
+    let told = |metered| tell(system(1, "fp", tasks.clone()), &scenario(metered), 100);
+    // Task b begins without a switch, is done at 4, and the switch to a lasts until 7.
+    let (consumed, beside) = (told(false), told(true));
+    expect(
+        &consumed,
+        "0 start b 0
+        4 complete b, start a 0
+        14 aborted a",
+    );
+    expect(
+        &beside,
+        "0 start b 0
+        4 complete b, start a 0
+        17 aborted a",
+    );
+    assert_eq!((consumed.report.tasks[0].worked, beside.report.tasks[0].worked), (ns(7), ns(10)));
+    assert_eq!(consumed.report.steps, beside.report.steps, "a budget's end is one step");
+}
+
+/// As before, with a preemption in the middle of what is paid, and steps of others before the budget ends.
+#[test]
+fn a_meter_reads_what_jobs_have_done_when_they_are_preempted() {
+    let limited = Task { budget: Some(ns(10)), ..plain(0, 1, 30) };
+    let short = |at| plain(at, 2, 2);
+    let tasks = vec![limited, short(0), short(3), short(20)];
+    let scenario = Scenario { metered: true, ..costs(Costs { context_switch: ns(3), ..Costs::default() }) };
+    let told = tell(system(1, "fp", tasks), &scenario, 100);
+    // Task a pays 1 of 3, then 2 and another 3 from 8 on, works from 13 to 20, and again from 28 on.
+    expect(
+        &told,
+        "0 start b 0
+        2 complete b, start a 0
+        3 preempted a, start c 0
+        8 complete c, start a 0
+        20 preempted a, start d 0
+        25 complete d, start a 0
+        31 aborted a",
+    );
+    assert_eq!(told.report.tasks[0].worked, ns(10));
+}
+
 /// Caches are cold after another one ran, not after a sleep.
 #[test]
 fn cache_reload() {

@@ -19,8 +19,8 @@ const MEMORY: usize = 64 << 20;
 /// A page of a module's memory, in bytes.
 const PAGE: usize = 64 << 10;
 
-/// Instructions until a policy is built: some seconds.
-const LOAD_FUEL: u64 = 2_000_000_000;
+/// Instructions until a policy is built: less than a second. A run builds it on its supervising thread, which sends signs of life to a service manager.
+const LOAD_FUEL: u64 = 200_000_000;
 
 /// The interpreter, as all modules have it: everything is compiled when a module is loaded.
 pub(crate) fn interpreter() -> Engine {

@@ -5,7 +5,7 @@ use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::process::{EventSource, Reaction};
 use crate::process_settings::{Output, ProcessSettings};
-use crate::scenario::{COST_KEYS, TIMING_KEYS};
+use crate::scenario::{CONSUMED, COST_KEYS, TIMING_KEYS};
 use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
@@ -161,12 +161,15 @@ fn write_machine(out: &mut String, workload: &Workload) {
     let costs = &scenario.costs;
     let Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt } = *costs;
     let spans = [context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt];
-    let costs: Vec<String> = COST_KEYS
+    let mut costs: Vec<String> = COST_KEYS
         .into_iter()
         .zip(spans)
         .filter(|(_, span)| *span != Span::ZERO)
         .map(|(key, span)| format!("{key}: {}", duration_text(span)))
         .collect();
+    if scenario.metered {
+        costs.push(format!("{CONSUMED}: no"));
+    }
     if !costs.is_empty() {
         line!(out, "costs: {{{}}}", costs.join(", "));
     }

@@ -18,6 +18,8 @@ use takt_core::time::{Span, Time};
 
 pub(crate) const COST_KEYS: [&str; 7] =
     ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task", "lock", "interrupt"];
+/// Beside them: whether they count as consumption.
+pub(crate) const CONSUMED: &str = "consumed";
 pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
 const CHANGE_KEYS: [&str; 15] = [
     "at",
@@ -67,15 +69,18 @@ fn span_of(reader: &mut Reader, map: &Node, key: &str) -> Span {
 }
 
 /// Reads `costs`.
-pub(crate) fn costs(reader: &mut Reader, entry: &Entry) -> Costs {
+/// Also whether they are beside the consumption of jobs.
+pub(crate) fn costs(reader: &mut Reader, entry: &Entry) -> (Costs, bool) {
     let node = &entry.value;
     if !reader.is_map(node, "`costs`", "write what a switch costs, as in `costs: {context_switch: 10us}`") {
-        return Costs::default();
+        return <_>::default();
     }
-    reader.keys(node, "`costs`", &COST_KEYS);
+    let keys: Vec<&str> = COST_KEYS.into_iter().chain([CONSUMED]).collect();
+    reader.keys(node, "`costs`", &keys);
+    let consumed = node.get(CONSUMED).and_then(|e| reader.boolean(&e.value, CONSUMED)).unwrap_or(true);
     let [context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt] =
         COST_KEYS.map(|key| span_of(reader, node, key));
-    Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt }
+    (Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt }, !consumed)
 }
 
 /// Reads `steal`.

@@ -624,7 +624,8 @@ impl Top<'_> {
     /// Reads what a simulated machine costs, and what happens to it.
     fn surroundings(&self, reader: &mut Reader, workload: &mut Workload) {
         let root = self.root;
-        workload.scenario.costs = root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
+        (workload.scenario.costs, workload.scenario.metered) =
+            root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
         let deciding = root.get("deciding");
         workload.scenario.deciding =
             deciding.and_then(|e| reader.choice(&e.value, "deciding", &DECIDING)).unwrap_or_default();

@@ -296,7 +296,9 @@ fn laboratory() -> impl Strategy<Value = String> {
         |(policy, rules, ((first, second, flags), load), tasks, changes)| {
             let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}{load}{SERVERS}");
             if let (Some(first), [true, ..]) = (&first, flags) {
-                text += &format!("tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us, lock: 2us}}\n");
+                text += &format!(
+                    "tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us, lock: 2us, consumed: no}}\n"
+                );
             }
             if let (Some(second), [_, true, ..]) = (&second, flags) {
                 text += &format!("timer_resolution: {second}\ntimer_lateness: 3us\n");

@@ -10,6 +10,8 @@ use std::process::Command;
 
 /// A board's instants and those of a simulation differ by this at most.
 const TOLERANCE: &str = "150us";
+/// The same for a policy with bursts or budgets.
+const WIDE: &str = "300us";
 
 impl Bench {
     /// Runs `takt`, and returns its output.
@@ -56,6 +58,26 @@ impl Bench {
 
     /// `takt sim` with the board's costs has the board's order of points, and their instants but for the tolerance. Returns the line of costs.
     pub(super) fn predict(&self, policy: &str, name: &str) -> Result<String> {
+        let (costs, equal, found) = self.predicted(policy, name, TOLERANCE)?;
+        println!("prediction of {policy} {name} with {costs}: {found}");
+        ensure!(equal, "{policy} {name} is not as simulated: {found}");
+        Ok(costs)
+    }
+
+    /// The share of the points of a policy with bursts or budgets that the simulator predicts within the wider tolerance.
+    pub(super) fn share(&self, policy: &str, name: &str) -> Result<()> {
+        let (costs, _, found) = self.predicted(policy, name, WIDE)?;
+        let [beyond, compared] = ["beyond", "compared"].map(|key| found[key].as_f64().unwrap_or(0.0));
+        let share = 100.0 * (compared - beyond) / compared;
+        println!(
+            "prediction of {policy} {name} with {costs}: {share:.1} % of {compared} points within {WIDE}, order equal: {}",
+            found["order_equal"]
+        );
+        Ok(())
+    }
+
+    /// The calibrated costs, whether the simulation with them is equal, and the differences.
+    fn predicted(&self, policy: &str, name: &str, tolerance: &str) -> Result<(String, bool, Value)> {
         let workload = Bench::workload(name);
         let image = self.build("play", "s", &[("TAKT_POLICY", policy), ("TAKT_WORKLOAD", &format!("{name}.yaml"))])?;
         let [stream, board, simulated, costly] =
@@ -65,13 +87,11 @@ impl Bench {
         fs::write(&costly, fs::read_to_string(&workload)? + &costs + "\n")?;
         self.takt(&["sim", &costly, "--policy", policy, "--trace", &simulated])?;
         let output = Command::new(&self.takt)
-            .args(["trace", "diff", &board, &simulated, "--tolerance", TOLERANCE, "--json"])
+            .args(["trace", "diff", &board, &simulated, "--tolerance", tolerance, "--json"])
             .output()?;
         let found: Value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("trace diff: {}", String::from_utf8_lossy(&output.stderr)))?;
-        println!("prediction of {policy} {name} with {costs}: {found}");
-        ensure!(output.status.success(), "{policy} {name} is not as simulated: {found}");
-        Ok(costs)
+        Ok((costs, output.status.success(), found))
     }
 
     /// A task with one job in 200 s: the kernel has no other steps, and the clock wraps meanwhile.

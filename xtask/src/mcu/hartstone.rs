@@ -201,6 +201,8 @@ impl Bench {
             ["bench", "hartstone", "--extended", "--test", &test, "--theta", "set", "--json", "--policy", policy];
         let costs =
             ["--clock", "tickless", "--scheduler", scheduler, "--context-switch", switch, "--scheduler-task", "0us"];
+        // The kernel measures what jobs use.
+        let form = [&form[..], &["--unconsumed-costs"]].concat();
         let text = self.takt(&[&form[..], &costs[..]].concat())?;
         let found: Value = serde_json::from_str(&text).context("takt bench hartstone --json")?;
         let trials = found["results"].as_array().context("no results")?;

@@ -1003,7 +1003,11 @@ fn print(
             }
         }
     };
-    let length = Span::from_us(report.length.ns() / 1000);
+    // A run of a given length has that length. The others end at any instant.
+    let length = match report.ended {
+        Ended::Duration => Span::from_us(report.length.ns() / 1000).to_string(),
+        _ => short(report.length),
+    };
     writeln!(
         out,
         "{}: policy {policy}, CPU {}, mechanism {}, ran {length}{ended}, seed {}\n",

@@ -315,7 +315,8 @@ impl Simulated<'_> {
         let overhead: i64 = report.cpus.iter().map(|c| c.overhead.ns()).sum();
         let time = i128::from(self.duration.ns().max(1)) * report.cpus.len().max(1) as i128;
         let part = (i128::from(overhead) * 1_000_000 / time) as i64;
-        format!("costs: {costs}; they took {} of the CPU time", percent(part))
+        let beside = if self.workload.scenario.metered { ", no consumption of jobs" } else { "" };
+        format!("costs: {costs}{beside}; they took {} of the CPU time", percent(part))
     }
 }
 

@@ -126,18 +126,22 @@ fn isolations_that_cannot_be_are_refused() {
     let (room, here) = (Room::new(), rt::affinity(0).unwrap());
     let (all, missing) = (here.to_string(), (here.iter().last().unwrap() + 1).to_string());
     let create = |cpus| ["isolate", "create", "--cpus", cpus];
-    for (args, said) in [
-        (&create(&missing)[..], "this machine has no CPU"),
-        (&create(&all), "no CPU would remain"),
-        (&[&create("0")[..], &["--name", "a/b"]].concat(), "cannot have the name"),
-        (&[&create("0")[..], &["--with", "swap", "--without", "swap"]].concat(), "asked for and left out"),
-        (&["isolate", "advise", "--seconds", "10", "--period", "1s"], "measurements of 20 samples with a period of 1s"),
-        (&["isolate", "undo", "--name", "none"], "there is no isolation `none`"),
-        (&["isolate", "verify", "--name", "none"], "there is no isolation `none`"),
-        (&["isolate", "move", "1", "--name", "none"], "there is no isolation `none`"),
-        (&["isolate", "run", "--name", "none", "--", "true"], "there is no isolation `none`"),
+    for (args, status, said) in [
+        (&create(&missing)[..], 3, "missing-cpu"),
+        (&create(&all), 2, "no CPU would remain"),
+        (&[&create("0")[..], &["--name", "a/b"]].concat(), 2, "cannot have the name"),
+        (&[&create("0")[..], &["--with", "swap", "--without", "swap"]].concat(), 2, "asked for and left out"),
+        (
+            &["isolate", "advise", "--seconds", "10", "--period", "1s"],
+            2,
+            "measurements of 20 samples with a period of 1s",
+        ),
+        (&["isolate", "undo", "--name", "none"], 2, "there is no isolation `none`"),
+        (&["isolate", "verify", "--name", "none"], 2, "there is no isolation `none`"),
+        (&["isolate", "move", "1", "--name", "none"], 2, "there is no isolation `none`"),
+        (&["isolate", "run", "--name", "none", "--", "true"], 2, "there is no isolation `none`"),
     ] {
-        refused(&room, &[(args, 2, said)]);
+        refused(&room, &[(args, status, said)]);
         assert!(!Linux::journal().exists(), "{args:?} has left a journal");
     }
 }

@@ -59,7 +59,7 @@ fn a_stream_becomes_a_summary_and_steps_and_costs() {
     // Steps of which messages were dropped are no complete record, and say so.
     assert!(room.text("board.steps").lines().count() > 4);
     let costs = room.takt(&["mcu", "calibrate", "board.stream", "w.yaml"]).expect(0).stdout;
-    assert!(costs.contains("costs: {scheduler: 42us, context_switch: 20us}"), "{costs}");
+    assert!(costs.contains("costs: {scheduler: 42us, context_switch: 20us, consumed: no}"), "{costs}");
 }
 
 #[test]

@@ -187,12 +187,13 @@ impl<K: Kernel> Isolator<K> {
             }
         };
         let online = self.online_in(&hierarchy)?;
-        if cpus.is_empty() || !cpus.is_subset(&online) {
-            let missing = cpus.difference(&online);
-            return Err(Refusal::Request(
-                format!("this machine has no CPU {missing}; its CPUs are {online}"),
-                "name CPUs of this machine".into(),
-            ));
+        if cpus.is_empty() {
+            return Err(Refusal::Request("an isolation without a CPU".into(), "name CPUs of this machine".into()));
+        }
+        let missing = cpus.difference(&online);
+        if !missing.is_empty() {
+            let reason = format!("this machine has no CPU {missing}; its CPUs are {online}");
+            return Err(Refusal::MissingCpus(reason));
         }
         if let Some(other) = self.journal.isolations.iter().find(|other| !other.cpus.is_disjoint(cpus)) {
             let fix = format!("name other CPUs, or `takt isolate undo --name {}`", other.name);

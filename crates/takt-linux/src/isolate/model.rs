@@ -382,7 +382,7 @@ fn refusals_name_the_cause_and_change_nothing() {
     let refused = |request: Request| model.isolator().create(&request).unwrap_err();
     let Refusal::InUse(reason, fix) = refused(request("rt", "1")) else { panic!("another refusal") };
     assert!(reason.contains("/cg/docker") && fix.contains("leave out the step `exclusive`"), "{reason}: {fix}");
-    assert!(matches!(refused(request("rt", "4")), Refusal::Request(..)), "no such CPU");
+    assert!(matches!(refused(request("rt", "4")), Refusal::MissingCpus(_)), "no such CPU");
     assert!(matches!(refused(request("rt", "0-3")), Refusal::Request(..)), "no CPU for the others");
     assert!(matches!(refused(request("a b", "0")), Refusal::Request(..)), "a name with a blank");
     let mut frequency = request("rt", "0");

@@ -6,6 +6,9 @@ pub enum Refusal {
     /// The request is wrong: the reason, and what to do.
     #[error("{0}")]
     Request(String, String),
+    /// This machine does not have CPUs of the request: the reason.
+    #[error("{0}")]
+    MissingCpus(String),
     /// There is no isolation of this name.
     #[error("there is no isolation `{0}`")]
     Unknown(String),
@@ -26,6 +29,7 @@ impl Refusal {
     pub fn fix(&self) -> &str {
         match self {
             Refusal::Request(_, fix) | Refusal::InUse(_, fix) | Refusal::Machine(_, fix) => fix,
+            Refusal::MissingCpus(_) => "name CPUs of this machine",
             Refusal::Unknown(_) => "`takt isolate status` lists the isolations",
             Refusal::NotRestored(_) => "repeat `takt isolate undo` as root when the cause is removed",
         }

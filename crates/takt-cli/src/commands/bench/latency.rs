@@ -5,15 +5,18 @@ use super::figures::{Figures, cell, ratio};
 use super::floor::Floor;
 use super::lab::{Claim, Lab, RunOptions};
 use super::options::Common;
+use crate::commands::latency::stress::{Kind, Load, Running};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::Outcome;
 use crate::report::Cell;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
+use takt_workload::Code;
 
 /// Measure the lateness of window starts: Takt, the bare mechanism and cyclictest in turn
 ///
@@ -32,10 +35,34 @@ pub(super) struct Args {
     /// Give the processes a real-time class; a short idle window then keeps more than a tenth of each frame free
     #[arg(long)]
     realtime: bool,
+    /// Kinds of load beside each measurement, with 16 threads each that run on all CPUs
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    stress: Vec<Kind>,
 }
 
 /// Windows at the beginning that do not count: in them the processes come into being.
 const WARM_UP: usize = 20;
+
+/// The longest that the processes of a measurement take to start and to end.
+const START: Duration = Duration::from_secs(30);
+
+/// The load of each measurement, and a bound on its time.
+struct Beside<'a> {
+    load: Option<&'a Load>,
+    longest: Duration,
+}
+
+impl Beside<'_> {
+    /// Measures beside the load, which has to last until the end.
+    fn load<T>(&self, measure: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut running = self.load.map(|load| load.start(self.longest, None, None)).transpose()?;
+        let measured = measure()?;
+        match running.as_mut().and_then(Running::ended) {
+            Some(reason) => Err(Failure::machine(Code::MissingCapability, reason, "choose other kinds of load")),
+            None => Ok(measured),
+        }
+    }
+}
 
 /// The schedule that is measured: two windows, and an idle one if the processes have a real-time class.
 struct Schedule {
@@ -132,24 +159,28 @@ pub(super) fn run(args: &Args) -> Outcome {
         ("takt_first", "takt: boundary to first instruction"),
     ];
     let mut series = names.map(|(key, name)| Series { key, name, rounds: Vec::new(), unseen: 0 });
+    let load = (!args.stress.is_empty()).then(|| Load { kinds: args.stress.clone(), threads: 16, command: None });
+    let length = Duration::from_nanos(schedule.frame().ns().unsigned_abs()) * schedule.windows as u32 / 2;
+    let beside = Beside { load: load.as_ref(), longest: length * 2 + START };
     for round in 1..=lab.session.rounds {
         lab.session.round(round, floor.name());
-        series[FLOOR].rounds.push(floor.measure(lab.cpu, schedule.window, counted)?);
+        series[FLOOR].rounds.push(beside.load(|| floor.measure(lab.cpu, schedule.window, counted))?);
         lab.session.round(round, "the bare mechanism");
-        measure_bare(&lab, &schedule, args.realtime, &mut series)?;
+        beside.load(|| measure_bare(&lab, &schedule, args.realtime, &mut series))?;
         lab.session.round(round, "takt run");
-        measure_takt(&lab, &schedule, args.realtime, &mut series)?;
+        beside.load(|| measure_takt(&lab, &schedule, args.realtime, &mut series))?;
     }
-    let claims = limits(&series);
+    let claims = if load.is_some() { vec![limit_with_stress(&series)] } else { limits(&series) };
     let mut rows = vec![["", "p50", "p99", "max", "seen", "unseen"].map(Cell::from).to_vec()];
     rows.extend(series.iter().map(Series::row));
     let class = if args.realtime { "SCHED_FIFO 10, with an idle window per frame" } else { "SCHED_OTHER" };
     let settings = format!(
-        "windows of {}, {counted} per round, two processes of class {class}; controllers SCHED_FIFO 80 on the same CPU",
-        schedule.window
+        "windows of {}, {counted} per round, two processes of class {class}; controllers SCHED_FIFO 80 on the same CPU{}",
+        schedule.window,
+        load.as_ref().map_or(String::new(), |load| format!("; load: {}", load.text()))
     );
     let results = json!({
-        "window_ns": schedule.window.ns(), "windows": counted, "realtime": args.realtime,
+        "window_ns": schedule.window.ns(), "windows": counted, "realtime": args.realtime, "load": load.as_ref().map(Load::text),
         "series": series.iter().map(Series::json).collect::<Vec<_>>(),
     });
     lab.show(&settings, &[("lateness, as medians over the rounds".into(), rows)], &claims, &results)
@@ -248,6 +279,18 @@ fn limits(series: &[Series]) -> Vec<Claim> {
             }
         })
         .into()
+}
+
+/// Beside load, the kernel delays the floor as much as the mechanism, so the mechanism itself is the measure.
+fn limit_with_stress(series: &[Series]) -> Claim {
+    let [takt, bare] = [TAKT_FIRST, BARE_FIRST].map(|i| series[i].median().p99);
+    let limit = bare * 13 / 10;
+    Claim {
+        what: "boundary to first instruction beside load, p99".into(),
+        measured: cell(takt),
+        limit: vec!["1.3 x the bare mechanism's ".into(), cell(bare), " = ".into(), cell(limit)],
+        holds: Some(takt <= limit),
+    }
 }
 
 fn read_all(probes: &[(Vec<String>, PathBuf); 2]) -> Result<[Vec<(Span, Span)>; 2], Failure> {

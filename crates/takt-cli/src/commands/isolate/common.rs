@@ -30,6 +30,7 @@ pub(crate) fn failure(refusal: Refusal) -> Failure {
     let fix = refusal.fix();
     match &refusal {
         Refusal::Request(..) => Failure::input(Code::CommandRefused, &refusal, fix),
+        Refusal::MissingCpus(_) => Failure::machine(Code::MissingCpu, &refusal, fix),
         Refusal::Unknown(_) => Failure::input(Code::UnknownName, &refusal, fix),
         Refusal::InUse(..) => Failure::machine(Code::CpuInUse, &refusal, fix),
         Refusal::Machine(..) => Failure::machine(Code::MissingCapability, &refusal, fix),

@@ -6,7 +6,7 @@ pub(crate) mod measure;
 mod options;
 mod output;
 mod scenario;
-mod stress;
+pub(crate) mod stress;
 mod sweep;
 mod tracer;
 mod windows;

@@ -236,6 +236,7 @@ fn calibrate(name: &str, bytes: &[u8], table: &takt_mcu_build::Table) -> Outcome
     let mut out = io::stdout().lock();
     let whole = decoded.time(outside);
     writeln!(out, "# Of {steps} steps on the board; of each entry, {whole} are calls, exceptions and registers.")?;
-    writeln!(out, "costs: {{scheduler: {scheduler}, context_switch: {}}}", rounded(switch))?;
+    // The kernel measures what jobs use.
+    writeln!(out, "costs: {{scheduler: {scheduler}, context_switch: {}, consumed: no}}", rounded(switch))?;
     Ok(Verdict::Done)
 }

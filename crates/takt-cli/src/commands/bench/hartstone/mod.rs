@@ -64,6 +64,9 @@ pub(super) struct Args {
     /// Cost of a migration
     #[arg(long, value_name = "D", value_parser = takt_workload::parse_duration, default_value = "0s")]
     migration: Span,
+    /// Costs are no consumption of the jobs that pay: they use up neither bursts nor budgets
+    #[arg(long)]
+    unconsumed_costs: bool,
     /// Relative importances in the overload: `set` those of the set, `one` 1 for every task, `both` for `ipi` one after the other
     #[arg(long, value_enum, default_value_t = Theta::Both)]
     theta: Theta,
@@ -199,7 +202,8 @@ impl Args {
             scheduler_task: self.scheduler_task,
             ..Costs::default()
         };
-        let mut machine = Machine { timing, costs, steal: None, skew: Span::ZERO, seed: self.seed };
+        let metered = self.unconsumed_costs;
+        let mut machine = Machine { timing, costs, metered, steal: None, skew: Span::ZERO, seed: self.seed };
         for disturbance in &self.disturb {
             match *disturbance {
                 Disturbance::Lateness(most) => machine.timing.lateness = most,

@@ -135,8 +135,12 @@ impl Results<'_> {
             format!("{form}, after 2 s of warm-up; set {}; virtual time, one CPU", self.set.name),
             format!("clock: {}; phases: {}; seed {}", self.clock(), self.phases(), self.machine.seed),
             format!(
-                "costs: context switch {}, call of the scheduler {} and {} for each task that it looks at, migration {}",
-                costs.context_switch, costs.scheduler, costs.scheduler_task, costs.migration
+                "costs: context switch {}, call of the scheduler {} and {} for each task that it looks at, migration {}{}",
+                costs.context_switch,
+                costs.scheduler,
+                costs.scheduler_task,
+                costs.migration,
+                if self.machine.metered { "; no consumption of jobs" } else { "" }
             ),
             format!("disturbance: {}", self.disturbance()),
         ];
@@ -286,7 +290,8 @@ impl Results<'_> {
             "clock": {"tick_ns": timing.tick.ns(), "resolution_ns": timing.resolution.ns()},
             "phases": self.phases.iter().flatten().count(), "seed": self.machine.seed,
             "costs": {"context_switch_ns": costs.context_switch.ns(), "migration_ns": costs.migration.ns(),
-                      "scheduler_ns": costs.scheduler.ns(), "scheduler_task_ns": costs.scheduler_task.ns()},
+                      "scheduler_ns": costs.scheduler.ns(), "scheduler_task_ns": costs.scheduler_task.ns(),
+                      "consumed": !self.machine.metered},
             "disturbance": self.disturbance(), "defaults": Value::Object(defaults.collect()), "results": results,
             "steady": steady.collect::<Vec<_>>(),
         })

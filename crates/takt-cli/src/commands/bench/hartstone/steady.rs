@@ -53,8 +53,13 @@ pub(super) fn run(machine: &Machine, policy: PolicySpec) -> Result<Steady, Inval
         ..System::new(CpuSet::first(1), policy)
     };
     let skews = (0..SHARES.len() as u32).map(|i| (Time::ZERO, Input::Skew { task: TaskId(i), by: machine.skew }));
-    let scenario =
-        Scenario { costs: machine.costs, steal: machine.steal, changes: skews.collect(), ..Scenario::default() };
+    let scenario = Scenario {
+        costs: machine.costs,
+        metered: machine.metered,
+        steal: machine.steal,
+        changes: skews.collect(),
+        ..Scenario::default()
+    };
     let mut engine = crate::input::engine(system)?;
     let mut rounds = Rounds::default();
     takt_sim::simulate(&mut engine, &scenario, LENGTH, &mut rounds, |_| ());

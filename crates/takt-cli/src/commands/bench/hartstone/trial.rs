@@ -24,6 +24,8 @@ const MAIN: u32 = 50_000;
 pub(super) struct Machine {
     pub(super) timing: Timing,
     pub(super) costs: Costs,
+    /// Costs are no consumption ([`Scenario::metered`]).
+    pub(super) metered: bool,
     pub(super) steal: Option<Steal>,
     /// The end of each burst is noticed so much later.
     pub(super) skew: Span,
@@ -134,7 +136,8 @@ impl Conditions {
             seed: machine.seed,
             ..System::new(CpuSet::first(1), self.policy)
         };
-        (system, Scenario { costs: machine.costs, steal: machine.steal, changes, ..Scenario::default() })
+        let Machine { costs, metered, steal, .. } = *machine;
+        (system, Scenario { costs, metered, steal, changes, ..Scenario::default() })
     }
 
     /// Carries the trial out.
@@ -237,7 +240,7 @@ mod tests {
     use super::*;
 
     fn machine(timing: Timing) -> Machine {
-        Machine { timing, costs: Costs::default(), steal: None, skew: Span::ZERO, seed: 1 }
+        Machine { timing, costs: Costs::default(), metered: false, steal: None, skew: Span::ZERO, seed: 1 }
     }
 
     fn trial(policy: &str, experiment: Experiment, extended: bool) -> Findings {
