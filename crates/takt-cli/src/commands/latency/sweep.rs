@@ -35,7 +35,7 @@ const GAPS: Span = Span::from_ms(200);
 const SOURCES: usize = 6;
 /// So many late samples of a scenario are explained when the order is checked.
 const CHECKED: u16 = 3;
-/// Wake-ups that are measured, and not counted, at the begin of each round.
+/// Wake-ups that are measured, and not counted, at the begin of each round. Beside cyclictest all count, because all of its wake-ups do.
 const WARM_UP: usize = 10;
 
 /// Why a scenario was not measured, or why all ends.
@@ -57,6 +57,7 @@ struct Experiment<'a> {
     load: Load,
     interrupted: Arc<AtomicBool>,
     tracer: Option<Tracer>,
+    warm_up: usize,
 }
 
 /// The body of a measuring process.
@@ -137,7 +138,8 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         },
         None => None,
     };
-    let experiment = Experiment { args, run, cpu, load, interrupted, tracer };
+    let warm_up = if chosen(args).iter().any(|scenario| scenario.place == Place::Peer) { 0 } else { WARM_UP };
+    let experiment = Experiment { args, run, cpu, load, interrupted, tracer, warm_up };
     let mut results = experiment.rounds()?;
     results.notes.extend(untraced);
     Ok(results)
@@ -256,7 +258,7 @@ impl Experiment<'_> {
         // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
         let load_cpu = beside.as_ref().filter(|_| !scenario.is_container()).map(|_| self.cpu);
         let period = self.args.period.ns() as u64;
-        let length = Duration::from_nanos(period.saturating_mul((count + WARM_UP) as u64));
+        let length = Duration::from_nanos(period.saturating_mul((count + self.warm_up) as u64));
         let load = scenario.stress && scenario.place != Place::Windows;
         let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), load_cpu);
         let mut load = load.then(start).transpose()?;
@@ -269,12 +271,12 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let measured = self.process(scenario, count + WARM_UP, group.as_deref(), Body::Task);
+        let measured = self.process(scenario, count + self.warm_up, group.as_deref(), Body::Task);
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
                 let class = scenario.class(self.args.priority, self.args.period)?;
-                tracer.account(&without_warm_up(measured), round, class)
+                tracer.account(&without(measured, self.warm_up), round, class)
             }
             _ => Ok(Account::default()),
         };
@@ -290,7 +292,7 @@ impl Experiment<'_> {
             isolation.undo().map_err(Trouble::Ends)?;
         }
         let account = explained.map_err(Trouble::Ends)?;
-        let measured = without_warm_up(&measured?);
+        let measured = without(&measured?, self.warm_up);
         if let Some(why) = ended {
             return Err(Trouble::Skipped(why));
         }
@@ -429,9 +431,9 @@ fn interrupted() -> Trouble {
     Trouble::Ends(Failure::status(130, Code::CommandRefused, message))
 }
 
-/// The measured samples without those of the beginning.
-fn without_warm_up(measured: &Measured) -> Measured {
-    let samples: Vec<WakeUp> = measured.samples.iter().skip(WARM_UP).copied().collect();
+/// The measured samples without so many of the beginning.
+fn without(measured: &Measured, first: usize) -> Measured {
+    let samples: Vec<WakeUp> = measured.samples.iter().skip(first).copied().collect();
     Measured { samples, ..*measured }
 }
 
