@@ -86,8 +86,8 @@ fn checked(part: Part) -> Result<()> {
         }
     }
     for workload in ["periodic", "locks"] {
-        for policy in list("shares").iter().filter(|_| all) {
-            bench.share(policy, workload)?;
+        for policy in list(if all { "all_shares" } else { "shares" }) {
+            bench.share(&policy, workload)?;
         }
     }
     bench.repeated()?;

@@ -22,7 +22,8 @@
 //! # What it costs
 //! A cost is time in which a job holds its CPU and makes no progress, while deadlines and budgets run on. It is charged to a
 //! job, which pays it before it goes on, once and in full: a job that is preempted before it has paid pays the rest when it
-//! runs again, together with what that costs. Only the end of the job cancels a rest.
+//! runs again, together with what that costs. Only the end of the job cancels a rest. With a meter ([`Scenario::metered`]) budgets of CPU
+//! time do not run on: each step begins with [`Input::Usage`] of the jobs that have such a budget, and a budget is due once its job has used it.
 //!
 //! * `context_switch`: to a job that starts on a CPU where another task ran last, whether or not the CPU was idle in between: the
 //!   changes that [`Engine::context_switches`] counts. A job on several CPUs pays once.

@@ -425,9 +425,10 @@ impl Machine {
         self.others = sleeper.min(change).min(event).min(board);
     }
 
-    /// What the engine is told at the very end of a run: only who completes still counts.
+    /// What the engine is told at the very end of a run: only who completes still counts, and what the meters read.
     pub(crate) fn last_inputs(&mut self, end: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         inputs.clear();
+        self.measure(end, engine, inputs);
         self.inputs(end, engine, inputs);
         let complete = |input: &Input| match *input {
             Input::Complete { task, .. } => Some(task),
@@ -439,6 +440,7 @@ impl Machine {
             | Input::Unlock { task, .. }
             | Input::Yield { task }
             | Input::Wake { task } => completing.contains(task),
+            Input::Usage { .. } => true,
             _ => false,
         });
     }

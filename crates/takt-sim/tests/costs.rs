@@ -119,6 +119,29 @@ fn a_meter_reads_what_jobs_have_done_when_they_are_preempted() {
     assert_eq!(told.report.tasks[0].worked, ns(10));
 }
 
+/// A run that ends when a budget would have ended with the costs: the job has 3 left, and is not aborted.
+#[test]
+fn a_meter_is_read_at_the_end_of_a_run() {
+    let limited = Task { budget: Some(ns(10)), ..plain(0, 1, 15) };
+    let scenario = Scenario { metered: true, ..costs(Costs { context_switch: ns(3), ..Costs::default() }) };
+    let told = tell(system(1, "fp", vec![limited, plain(0, 2, 4)]), &scenario, 14);
+    expect(
+        &told,
+        "0 start b 0
+        4 complete b, start a 0
+        14 suspended a",
+    );
+    assert_eq!(told.engine.budget_left(TaskId(0)), Some(ns(3)));
+    // A job that completes with the run has consumed its work.
+    let limited = Task { budget: Some(ns(10)), ..plain(0, 1, 7) };
+    let told = tell(system(1, "fp", vec![limited, plain(0, 2, 4)]), &scenario, 14);
+    let consumed = told.records.iter().find_map(|record| match record.kind {
+        RecordKind::Finish { task: TaskId(0), consumed, .. } => Some(consumed.nominal_time()),
+        _ => None,
+    });
+    assert_eq!(consumed, Some(ns(7)));
+}
+
 /// Caches are cold after another one ran, not after a sleep.
 #[test]
 fn cache_reload() {

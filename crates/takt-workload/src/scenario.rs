@@ -56,7 +56,7 @@ pub(crate) fn simulated_keys(system: &System, scenario: &Scenario) -> impl Itera
     let spans = [timing.tick, timing.resolution, timing.lateness];
     let timing = TIMING_KEYS.into_iter().zip(spans).filter(|(_, span)| *span != Span::ZERO).map(|(key, _)| key);
     let load = system.load.as_ref().map(|_| "load");
-    let costs = (scenario.costs != Costs::default()).then_some("costs");
+    let costs = (scenario.costs != Costs::default() || scenario.metered).then_some("costs");
     let deciding = (scenario.deciding != Deciding::default()).then_some("deciding");
     let steal = scenario.steal.map(|_| "steal");
     let changes = (!scenario.changes.is_empty()).then_some("changes");

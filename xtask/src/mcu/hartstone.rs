@@ -189,6 +189,7 @@ impl Bench {
                 println!("  misses by task in the simulator {simulated:?}, in all {}", sums[1]);
                 // In the overload the tasks want a sixth of the CPU more than there is, for 15 seconds.
                 ensure!(sums.iter().all(|sum| *sum > 100), "hartstone {test} extended, {policy}: no overload");
+                ensure!(sums[0].abs_diff(sums[1]) * 10 <= sums[0], "hartstone {test} extended, {policy}: {sums:?}");
             }
         }
         Ok(())
