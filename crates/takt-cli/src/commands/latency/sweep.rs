@@ -29,13 +29,13 @@ use takt_workload::Code;
 
 /// Load has this time to become load.
 const RAMP: Duration = Duration::from_millis(100);
-/// The share of a round that the gap detector takes at most.
+/// The gap detector, and the tracer `timerlat`, take at most this time of a round, and no more than one scenario does.
 const GAPS: Span = Span::from_ms(200);
 /// So many sources of noise are named.
 const SOURCES: usize = 6;
 /// So many late samples of a scenario are explained when the order is checked.
 const CHECKED: u16 = 3;
-/// Wake-ups that are measured, and not counted, at the begin of each round. Beside cyclictest all count, because all of its wake-ups do.
+/// Wake-ups that are measured, and not counted, at the begin of each round. Beside cyclictest they count, because its first wake-ups do.
 const WARM_UP: usize = 10;
 
 /// Why a scenario was not measured, or why all ends.
@@ -57,7 +57,8 @@ struct Experiment<'a> {
     load: Load,
     interrupted: Arc<AtomicBool>,
     tracer: Option<Tracer>,
-    warm_up: usize,
+    /// Whether cyclictest measures, too: the same wake-ups count for both.
+    beside_peer: bool,
 }
 
 /// The body of a measuring process.
@@ -138,8 +139,8 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         },
         None => None,
     };
-    let warm_up = if chosen(args).iter().any(|scenario| scenario.place == Place::Peer) { 0 } else { WARM_UP };
-    let experiment = Experiment { args, run, cpu, load, interrupted, tracer, warm_up };
+    let beside_peer = chosen(args).iter().any(|scenario| scenario.place == Place::Peer);
+    let experiment = Experiment { args, run, cpu, load, interrupted, tracer, beside_peer };
     let mut results = experiment.rounds()?;
     results.notes.extend(untraced);
     Ok(results)
@@ -258,7 +259,8 @@ impl Experiment<'_> {
         // The load of a container is on all CPUs; otherwise it shares the CPU of the task.
         let load_cpu = beside.as_ref().filter(|_| !scenario.is_container()).map(|_| self.cpu);
         let period = self.args.period.ns() as u64;
-        let length = Duration::from_nanos(period.saturating_mul((count + self.warm_up) as u64));
+        let count = if self.beside_peer { count } else { count + WARM_UP };
+        let length = Duration::from_nanos(period.saturating_mul(count as u64));
         let load = scenario.stress && scenario.place != Place::Windows;
         let start = || self.load.start(length * 4 + Duration::from_secs(10), beside.as_deref(), load_cpu);
         let mut load = load.then(start).transpose()?;
@@ -271,12 +273,12 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let measured = self.process(scenario, count + self.warm_up, group.as_deref(), Body::Task);
+        let measured = self.process(scenario, count, group.as_deref(), Body::Task);
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
                 let class = scenario.class(self.args.priority, self.args.period)?;
-                tracer.account(&without(measured, self.warm_up), round, class)
+                tracer.account(&counted(measured, self.beside_peer), round, class)
             }
             _ => Ok(Account::default()),
         };
@@ -292,7 +294,7 @@ impl Experiment<'_> {
             isolation.undo().map_err(Trouble::Ends)?;
         }
         let account = explained.map_err(Trouble::Ends)?;
-        let measured = without(&measured?, self.warm_up);
+        let measured = counted(&measured?, self.beside_peer);
         if let Some(why) = ended {
             return Err(Trouble::Skipped(why));
         }
@@ -398,7 +400,7 @@ impl Experiment<'_> {
         };
         let _timerlat = timerlat.map_err(Trouble::Skipped)?;
         let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
-        let count = (GAPS.ns() / self.args.period.ns()).clamp(1, i64::from(self.args.samples)) as usize;
+        let count = self.beside() as usize;
         tracer.start()?;
         let done = self.process(floor, count + 1, None, Body::Timerlat);
         tracer.stop()?;
@@ -406,10 +408,15 @@ impl Experiment<'_> {
         tracer.stages(times).map_err(Trouble::Ends)
     }
 
+    /// So many periods of each round are for what is measured beside the scenarios.
+    fn beside(&self) -> i64 {
+        let of_a_round = i64::from(self.args.samples / self.args.rounds);
+        (GAPS.ns() / self.args.period.ns()).min(of_a_round).max(1)
+    }
+
     /// Pauses of a spinning thread beside the scenarios. The sources get the noise on its CPU.
     fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<(Span, Vec<i64>), Trouble> {
-        let length = GAPS.min(self.args.period * i64::from(self.args.samples));
-        let count = (length.ns() / self.args.period.ns()).max(1);
+        let count = self.beside();
         let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
@@ -431,9 +438,15 @@ fn interrupted() -> Trouble {
     Trouble::Ends(Failure::status(130, Code::CommandRefused, message))
 }
 
-/// The measured samples without so many of the beginning.
-fn without(measured: &Measured, first: usize) -> Measured {
-    let samples: Vec<WakeUp> = measured.samples.iter().skip(first).copied().collect();
+/// The measured samples that count. Beside cyclictest, an instant that passes while the task is still late does not, because cyclictest leaves it out.
+fn counted(measured: &Measured, beside_peer: bool) -> Measured {
+    let all = &measured.samples;
+    let samples: Vec<WakeUp> = if beside_peer {
+        let ends = std::iter::once(i64::MIN).chain(all.iter().map(|one| one.planned + one.late));
+        all.iter().zip(ends).filter(|(one, before)| one.planned >= *before).map(|(one, _)| *one).collect()
+    } else {
+        all.iter().skip(WARM_UP).copied().collect()
+    };
     Measured { samples, ..*measured }
 }
 
@@ -543,4 +556,18 @@ fn noise(results: &Results, seed: u64) -> Option<String> {
             of(p99.high)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_wake_ups_count_as_for_cyclictest() {
+        let of = |planned, late| WakeUp { planned, late };
+        let samples = vec![of(1000, 20), of(2000, 2500), of(3000, 1500), of(4000, 500), of(5000, 30), of(6000, 1000)];
+        let measured = Measured { pid: 1, stolen: 0, throttled: 0, samples };
+        assert_eq!(counted(&measured, true).samples, [of(1000, 20), of(2000, 2500), of(5000, 30), of(6000, 1000)]);
+        assert!(counted(&measured, false).samples.is_empty(), "all of them warm up");
+    }
 }
