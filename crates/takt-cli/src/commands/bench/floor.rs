@@ -1,9 +1,12 @@
-//! The floor: how late this machine wakes a thread that does nothing else. `cyclictest` where it is installed.
+//! The floor: how late this machine wakes a thread that does nothing else, on a CPU that is as busy as with windows. `cyclictest` where it is installed.
 
 use super::figures::Figures;
 use crate::commands::latency::cyclictest;
 use crate::commands::latency::measure::{Method, WakeUp, wake};
 use crate::failure::Failure;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
@@ -26,12 +29,43 @@ impl Floor {
             Floor::BuiltIn => "timer loop (no cyclictest here)",
         }
     }
-    /// Wakes `count` times at FIFO 80 on this CPU.
+    /// Wakes `count` times at FIFO 80 on this CPU, beside an ordinary thread that spins. An idle CPU would have to leave an idle state each time.
     pub(super) fn measure(self, cpu: usize, interval: Span, count: usize) -> Result<Figures, Failure> {
+        let _busy = Busy::start(cpu);
         match self {
             Floor::Cyclictest => Ok(Figures::of(cyclictest::measure(cpu, 80, interval, count)?)),
             Floor::BuiltIn => built_in(cpu, interval, count),
         }
+    }
+}
+
+/// A spinning thread on a CPU, until this is dropped.
+struct Busy {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start(cpu: usize) -> Busy {
+        let ends = Arc::new(AtomicBool::new(false));
+        let observed = ends.clone();
+        let thread = std::thread::spawn(move || {
+            // Elsewhere it would only disturb.
+            if rt::set_affinity(0, &CpuSet::single(cpu)).is_ok() {
+                while !observed.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        Busy { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        // It panics nowhere.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

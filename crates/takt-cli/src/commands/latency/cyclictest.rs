@@ -18,7 +18,7 @@ pub(crate) fn is_installed() -> bool {
 
 /// The lateness of so many wake-ups at a SCHED_FIFO priority on a CPU: nanoseconds, in ascending order.
 ///
-/// The main thread of cyclictest has the CPU of the measuring one unless it is told otherwise, and wakes each 10 ms. The next sample finds the CPU awake
+/// The main thread of cyclictest has the CPU of the measuring one by default, and wakes each 10 ms. The next sample finds the CPU awake
 /// then, and is earlier. So it has the other CPUs, where there are some.
 pub(crate) fn measure(cpu: usize, priority: u8, interval: Span, count: usize) -> Result<Vec<i64>, Failure> {
     let others = rt::affinity(0)?.difference(&CpuSet::single(cpu));
