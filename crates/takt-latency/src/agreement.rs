@@ -2,7 +2,8 @@
 //!
 //! The kernel's account of a wake-up has two events of the task's thread: the arming of a timer, with the instant of its expiry, and the return of the
 //! system call in which the thread waited. The measured lateness is that of the next reading of the clock, so it is longer by the way from the kernel
-//! to that reading. Interrupts and other threads in between are in the trace, too, and are part of the kernel's account.
+//! to that reading. Interrupts and other threads in between are in the trace, too, and are part of the kernel's account. Each of them cuts that way: its
+//! entry and exit have instructions outside of its events, so the limit for a wake-up grows with the pieces.
 
 use crate::explain::{Sample, number};
 use crate::kernel::{Action, Event, KernelTrace};
@@ -16,6 +17,8 @@ pub struct Pair {
     pub measured: i64,
     /// The lateness by the kernel's trace: that of the return from the kernel, and the time that was taken from the task after it. Nanoseconds.
     pub traced: i64,
+    /// How many pieces of time the task had between its return and its reading: one, and one more after each interruption.
+    pub pieces: i64,
 }
 
 /// How well two accounts of the same wake-ups agree. Times in nanoseconds.
@@ -27,9 +30,12 @@ pub struct Agreement {
     pub behind: usize,
     /// Wake-ups that the trace lacks.
     pub missing: usize,
-    /// The greatest difference of one wake-up.
+    /// The greatest difference of one wake-up, divided by its pieces.
     pub each: i64,
-    /// The greatest difference of one quantile of the two distributions.
+    /// Wake-ups that were interrupted between the return and the reading, so they have several pieces.
+    #[serde(default)]
+    pub interrupted: usize,
+    /// The greatest difference of one quantile of the two distributions of all others.
     pub quantile: i64,
 }
 
@@ -38,7 +44,7 @@ impl Agreement {
     #[must_use]
     pub fn of(pairs: &[Pair], behind: usize, missing: usize) -> Agreement {
         let sorted = |of: fn(&Pair) -> i64| {
-            let mut all: Vec<i64> = pairs.iter().map(of).collect();
+            let mut all: Vec<i64> = pairs.iter().filter(|pair| pair.pieces == 1).map(of).collect();
             all.sort_unstable();
             all
         };
@@ -48,12 +54,14 @@ impl Agreement {
             pairs: pairs.len(),
             behind,
             missing,
-            each: pairs.iter().map(|pair| apart((pair.measured, pair.traced))).max().unwrap_or(0),
+            interrupted: pairs.len() - measured.len(),
+            each: pairs.iter().map(|pair| apart((pair.measured, pair.traced)) / pair.pieces).max().unwrap_or(0),
             quantile: measured.into_iter().zip(traced).map(apart).max().unwrap_or(0),
         }
     }
 
-    /// Whether no wake-up is missing, and none differs by more than `limit` nanoseconds. Without any pair, nothing was shown.
+    /// Whether no wake-up is missing, and none differs by more than `limit` nanoseconds for each of its pieces. So no quantile of [`Agreement::quantile`] does.
+    /// Without any pair, nothing was shown.
     #[must_use]
     pub fn holds(&self, limit: i64) -> bool {
         self.pairs > 0 && self.missing == 0 && self.each <= limit
@@ -86,8 +94,8 @@ pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usiz
         match returned {
             Some(index) => {
                 let late = trace.events[index].at - sample.planned;
-                let taken = taken(&trace.events[index..], pid, sample.planned + sample.late);
-                pairs.push(Pair { measured: sample.late, traced: late + taken });
+                let (taken, pieces) = taken(&trace.events[index..], pid, sample.planned + sample.late);
+                pairs.push(Pair { measured: sample.late, traced: late + taken, pieces });
             }
             None if read >= sample.planned => behind += 1,
             None => missing += 1,
@@ -97,12 +105,14 @@ pub fn pairs(trace: &KernelTrace, samples: &[Sample]) -> (Vec<Pair>, usize, usiz
     (pairs, behind, missing)
 }
 
-/// The time until then in which the CPU of the first event, a return to the thread, had interrupts or other threads. O(events until then).
-fn taken(events: &[Event], pid: u32, until: i64) -> i64 {
-    let Some(first) = events.first() else { return 0 };
-    let (mut open, mut runs, mut since, mut sum) = (Vec::new(), true, first.at, 0);
+/// The time until then in which the CPU of the first event, a return to the thread, had interrupts or other threads, and the number of pieces into which
+/// these cut the rest. O(events until then).
+fn taken(events: &[Event], pid: u32, until: i64) -> (i64, i64) {
+    let Some(first) = events.first() else { return (0, 1) };
+    let (mut open, mut runs, mut since, mut sum, mut pieces) = (Vec::new(), true, first.at, 0, 1);
     for event in events.iter().take_while(|event| event.at < until).filter(|event| event.cpu == first.cpu) {
-        if !runs || !open.is_empty() {
+        let had = runs && open.is_empty();
+        if !had {
             sum += event.at - since;
         }
         since = event.at;
@@ -119,9 +129,10 @@ fn taken(events: &[Event], pid: u32, until: i64) -> i64 {
             }
             _ => {}
         }
+        pieces += i64::from(had && !(runs && open.is_empty()));
     }
     // After its last event, the task reads the clock.
-    sum
+    (sum, pieces)
 }
 
 #[cfg(test)]
@@ -158,7 +169,7 @@ mod tests {
     #[test]
     fn both_accounts_of_each_wake_up_are_found() {
         let (found, behind, missing) = pairs(&trace(&[20, 80, 30]), &samples(&[25, 81, 39]));
-        let of = |measured, traced| Pair { measured, traced };
+        let of = |measured, traced| Pair { measured, traced, pieces: 1 };
         assert_eq!((&found[..], behind, missing), (&[of(25, 20), of(81, 80), of(39, 30)][..], 0, 0));
         let agreement = Agreement::of(&found, 0, 0);
         assert_eq!((agreement.pairs, agreement.each, agreement.quantile), (3, 9, 9));
@@ -196,7 +207,11 @@ mod tests {
             disturbed.events.push(Event { at, cpu: 0, action });
         }
         let (found, ..) = pairs(&disturbed, &samples(&[110]));
-        assert_eq!(found, [Pair { measured: 110, traced: 20 + 20 + 40 }]);
+        assert_eq!(found, [Pair { measured: 110, traced: 20 + 20 + 40, pieces: 3 }]);
+        // The difference is 30 in three pieces, and no quantile is that of an interrupted wake-up.
+        let agreement = Agreement::of(&found, 0, 0);
+        assert_eq!((agreement.each, agreement.interrupted, agreement.quantile), (10, 1, 0));
+        assert!(agreement.holds(10) && !agreement.holds(9));
     }
 
     #[test]

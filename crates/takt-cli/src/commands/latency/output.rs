@@ -34,6 +34,9 @@ fn agreement(scenario: &str, found: &Agreement, limit: Span) -> String {
         us(found.each),
         us(found.quantile)
     );
+    if found.interrupted > 0 {
+        text += &format!("; {} were interrupted after the return, and differ for each piece", found.interrupted);
+    }
     if found.behind > 0 {
         text += &format!("; {} began late and had no timer", found.behind);
     }
