@@ -44,6 +44,8 @@ pub enum Capability {
     Ffmpeg,
     /// `tmux`.
     Tmux,
+    /// `cyclictest` of rt-tests.
+    Cyclictest,
     /// `python3`.
     Python,
     /// The Rust target `wasm32-unknown-unknown`.
@@ -69,7 +71,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 22] = [
+    pub const ALL: [Capability; 23] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -85,6 +87,7 @@ impl Capability {
         Capability::Compiler,
         Capability::Ffmpeg,
         Capability::Tmux,
+        Capability::Cyclictest,
         Capability::Python,
         Capability::WasmTarget,
         Capability::Users,
@@ -113,6 +116,7 @@ impl Capability {
             Capability::Compiler => "c-compiler",
             Capability::Ffmpeg => "ffmpeg",
             Capability::Tmux => "tmux",
+            Capability::Cyclictest => "cyclictest",
             Capability::Python => "python3",
             Capability::WasmTarget => "wasm-target",
             Capability::Users => "users",
@@ -158,6 +162,7 @@ impl Capability {
             Capability::Compiler => has_program("cc"),
             Capability::Ffmpeg => has_program("ffmpeg"),
             Capability::Tmux => has_program("tmux"),
+            Capability::Cyclictest => has_program("cyclictest"),
             Capability::Python => has_program("python3"),
             Capability::WasmTarget => has_target("wasm32-unknown-unknown"),
             Capability::Users => may(SETUID) && has_program("setpriv"),

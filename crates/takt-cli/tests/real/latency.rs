@@ -182,6 +182,71 @@ fn a_planted_quota_is_named() {
     });
 }
 
+/// Whether cyclictest can measure here; says so if not.
+fn has_peer() -> bool {
+    for (capability, is_there) in [
+        (Capability::Cyclictest, Capability::Cyclictest.is_present()),
+        (Capability::RealTime, rt::rt_allowed()),
+        (Capability::Cpus, has_cpus(2)),
+    ] {
+        if !is_there {
+            skip(capability, "cyclictest, or what it needs, is not there");
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn cyclictest_is_measured_in_turn() {
+    on_cpus(|| {
+        if !has_peer() {
+            return;
+        }
+        let words = ["latency", "--check-cyclictest", "--samples", "300", "--rounds", "3", "--json"];
+        let done = Room::new().takt(&words);
+        let json: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", done.stderr));
+        let figures = |index: usize| &json["scenarios"][index];
+        // It has skipped instants that had passed, and has measured as many others.
+        assert!(figures(1)["scenario"] == "cyclictest" && figures(1)["count"] == 300, "{json}");
+        let own = figures(0)["count"].as_i64().unwrap();
+        assert!(figures(0)["scenario"] == "idle-fifo" && (1..=300).contains(&own), "{json}");
+        // Nanoseconds, in which no wake-up takes less than 100 or more than its round.
+        for index in [0, 1] {
+            let (min, max) = (&figures(index)["min_ns"], &figures(index)["quantiles_ns"]["max"]["value"]);
+            assert!(min.as_i64() > Some(100) && max.as_i64() < Some(10_000_000_000), "{json}");
+        }
+        let middle = |index: usize| figures(index)["quantiles_ns"]["p50"]["value"].as_i64().unwrap();
+        let difference = &json["checks"][0]["measured_ns"];
+        assert_eq!(difference["value"], middle(0) - middle(1), "{json}");
+        let within = difference["low"].as_i64() >= Some(-2000) && difference["high"].as_i64() <= Some(2000);
+        assert_eq!((done.code(), &json["checks"][0]["holds"]), (i32::from(!within), &Value::Bool(within)), "{json}");
+    });
+}
+
+/// cyclictest would go on at its real-time priority for the rest of its round.
+#[test]
+fn a_killed_experiment_leaves_no_cyclictest() {
+    on_cpus(|| {
+        if !has_peer() {
+            return;
+        }
+        let room = Room::new();
+        let run = room.start(&["latency", "--scenario", "cyclictest", "--samples", "60000", "--rounds", "3"]);
+        let children = |pid: i32| -> Vec<i32> {
+            let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+        };
+        let is_peer =
+            |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "cyclictest");
+        let found = || children(run.pid()).into_iter().find(|pid| is_peer(*pid));
+        until("cyclictest measures", || found().is_some());
+        let peer = found().unwrap();
+        run.kill_and_wait();
+        until("cyclictest has ended", || !is_peer(peer));
+    });
+}
+
 /// A killed experiment leaves no instance of tracing, also where its watcher was killed with it.
 #[test]
 fn a_killed_experiment_leaves_no_instance() {

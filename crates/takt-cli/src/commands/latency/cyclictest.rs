@@ -22,7 +22,8 @@ pub(crate) fn is_installed() -> bool {
 /// then, and is earlier. So it has the other CPUs, where there are some.
 pub(crate) fn measure(cpu: usize, priority: u8, interval: Span, count: usize) -> Result<Vec<i64>, Failure> {
     let others = rt::affinity(0)?.difference(&CpuSet::single(cpu));
-    let mut command = Command::new("cyclictest");
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["__latency", "cyclictest", "--"]);
     // Else it keeps all CPUs out of their idle states, and measures another machine.
     command.args(["--default-system", "-m", "-t1", "-q", "-N", "-h", HISTOGRAM_NS]);
     for (option, number) in

@@ -41,6 +41,11 @@ enum Process {
     },
     /// Answer each message
     Echo { echo: Echo },
+    /// Become cyclictest, which ends with this process's parent
+    Cyclictest {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Become `takt run`, which ends with this process's parent
     Schedule {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -140,8 +145,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
             measure::answer(*echo)?;
         }
+        // The signal stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
+        Process::Cyclictest { arguments } => {
+            let end = rustix::process::Signal::KILL;
+            rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
+            return Err(Command::new("cyclictest").args(arguments).exec().into());
+        }
         Process::Schedule { arguments } => {
-            // It stays over the execution of another program (PR_SET_PDEATHSIG in prctl(2)).
             let end = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(end)).map_err(io::Error::from)?;
             return Err(Command::new("/proc/self/exe").arg("run").args(arguments).exec().into());
