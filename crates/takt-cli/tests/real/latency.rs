@@ -232,7 +232,7 @@ fn a_killed_experiment_leaves_no_cyclictest() {
             return;
         }
         let room = Room::new();
-        let run = room.start(&["latency", "--scenario", "cyclictest", "--samples", "60000", "--rounds", "3"]);
+        let run = room.start(&["latency", "--scenario", "cyclictest", "--samples", "3000000", "--rounds", "3"]);
         let children = |pid: i32| -> Vec<i32> {
             let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
             list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
