@@ -190,7 +190,7 @@ fn has_peer() -> bool {
         (Capability::Cpus, has_cpus(2)),
     ] {
         if !is_there {
-            skip(capability, "cyclictest, or what it needs, is not there");
+            skip(capability, "cyclictest is not there, or may not have a real-time class, or a CPU of its own");
             return false;
         }
     }
@@ -224,7 +224,7 @@ fn cyclictest_is_measured_in_turn() {
     });
 }
 
-/// cyclictest would go on at its real-time priority for the rest of its round.
+/// cyclictest would keep its real-time priority for the rest of its round.
 #[test]
 fn a_killed_experiment_leaves_no_cyclictest() {
     on_cpus(|| {
