@@ -62,7 +62,8 @@ pub fn order(results: &Results, seed: u64) -> Vec<Claim> {
     };
     let weight = of("weight");
     let tail = weight.map(|scenario| {
-        let (value, draws) = Rounds::of(scenario).bootstrap(QUANTILES[2].0, seed);
+        // A task that mostly sleeps is seldom behind, so one wake-up in hundreds waits. Even p99.9 depends on the round.
+        let (value, draws) = Rounds::of(scenario).bootstrap(QUANTILES[3].0, seed);
         let (low, high) = middle(draws);
         Interval { value, low, high }
     });
@@ -72,7 +73,10 @@ pub fn order(results: &Results, seed: u64) -> Vec<Claim> {
         later("set", "fifo", 1, "a real-time class is worth more than a set alone"),
         later("weight", "fifo", 2, "a weight is no reservation in time"),
         Claim {
-            text: format!("p99.9 of `weight` is at least a slice of the scheduler, {} us", SLICE / 1000),
+            text: format!(
+                "the latest sample of `weight` is late by at least a slice of the scheduler, {} us",
+                SLICE / 1000
+            ),
             measured: tail,
             holds: tail.is_some_and(|interval| interval.low >= SLICE),
         },

@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, Verdict};
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -67,7 +67,7 @@ struct Place {
 impl Place {
     fn take(&self) -> io::Result<()> {
         if let Some(group) = &self.enter {
-            std::fs::write(group.join("cgroup.procs"), "0")?;
+            enter(group)?;
         }
         self.on.map_or(Ok(()), |cpu| rt::set_affinity(0, &CpuSet::single(cpu)))
     }
@@ -177,6 +177,13 @@ fn refused(wanted: &str, error: &io::Error, limit: Option<&str>) -> io::Error {
     io::Error::new(error.kind(), format!("the kernel refuses {wanted}: {error}{right}"))
 }
 
+/// Another program can remove the group of an isolation meanwhile.
+fn enter(group: &Path) -> io::Result<()> {
+    let entered = std::fs::write(group.join("cgroup.procs"), "0");
+    entered
+        .map_err(|e| io::Error::new(e.kind(), format!("this process cannot enter the group {}: {e}", group.display())))
+}
+
 /// Gives this process its class.
 fn take(class: rt::Class) -> io::Result<()> {
     let (name, limit) = match class {
@@ -198,7 +205,7 @@ fn measured(args: &Measure) -> io::Result<()> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     }
     if let Some(group) = &args.enter {
-        std::fs::write(group.join("cgroup.procs"), "0")?;
+        enter(group)?;
     }
     if let Some(cpus) = scenario.bound(&cpus) {
         rt::set_affinity(0, &cpus)?;
