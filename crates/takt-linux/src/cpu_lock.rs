@@ -200,6 +200,14 @@ fn holders() -> Vec<Holder> {
     String::from_utf8_lossy(&text).lines().filter_map(holder).collect()
 }
 
+/// A living run other than `own` that holds one of these CPUs. O(sockets of the machine).
+pub(crate) fn run_on(cpus: &CpuSet, own: Option<&RunId>) -> Option<Holder> {
+    let own = own.map(RunId::to_string);
+    let other =
+        |holder: &Holder| own.as_ref() != Some(&holder.run) && !holder.cpus.is_disjoint(cpus) && holder.is_alive();
+    holders().into_iter().find(other)
+}
+
 /// Reads a line of `/proc/net/unix`: seven columns, and the name with `@` for its zero byte.
 fn holder(line: &str) -> Option<Holder> {
     let (_, name) = line.split_once(" @takt/run/")?;

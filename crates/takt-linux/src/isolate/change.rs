@@ -195,6 +195,18 @@ impl<K: Kernel> Isolator<K> {
             let reason = format!("this machine has no CPU {missing}; its CPUs are {online}");
             return Err(Refusal::MissingCpus(reason));
         }
+        let partition = request.steps.iter().find(|step| matches!(step, Step::Domain | Step::Tasks));
+        if let Some(step) = partition.filter(|_| hierarchy.v2 && !request.steps.contains(&Step::Exclusive)) {
+            let reason =
+                format!("with cgroup v2, the step `{step}` is one of a partition, which the step `exclusive` makes");
+            return Err(Refusal::Request(reason, format!("add the step `exclusive`, or leave out `{step}`")));
+        }
+        // The processes of a run would lose the CPU. Its own isolation is made by the run.
+        if let Some(run) = self.kernel.run_on(cpus, request.owner.as_ref()) {
+            let fix =
+                "end that run or wait for its end, name other CPUs, or isolate them for the run: takt run --isolate";
+            return Err(Refusal::InUse(format!("CPU {cpus} is in use by {run}"), fix.into()));
+        }
         if let Some(other) = self.journal.isolations.iter().find(|other| !other.cpus.is_disjoint(cpus)) {
             let fix = format!("name other CPUs, or `takt isolate undo --name {}`", other.name);
             return Err(Refusal::InUse(format!("CPU {cpus} is isolated by `{}` already", other.name), fix));
@@ -205,7 +217,7 @@ impl<K: Kernel> Isolator<K> {
         }
         let group = format!("{}{}", hierarchy.mount, group_of(name));
         let others = format!("{}{OTHERS}", hierarchy.mount);
-        for (group, ours) in [(&group, false), (&others, self.journal.has(Step::Tasks))] {
+        for (group, ours) in [(&group, false), (&others, self.journal.has_others())] {
             if !ours && self.kernel.exists(group) {
                 let reason = format!("{group} is there, and Takt's journal does not name it");
                 return Err(Refusal::InUse(reason, format!("move its tasks away and remove it: rmdir {group}")));
@@ -267,7 +279,9 @@ impl<K: Kernel> Isolator<K> {
                 Err(refusal) => return Err(refusal),
             };
             let now = form.value(&text);
-            if matches!(&claim, Claim::Without(_)) && form.value(&now) == without(form, &now, &claim, &online) {
+            let known = journal.settings.iter().any(|setting| setting.path == path);
+            let unchanged = matches!(&claim, Claim::Without(_)) && now == without(form, &now, &claim, &online);
+            if unchanged && !known {
                 continue;
             }
             let held = self.is_held(&path);
@@ -285,15 +299,24 @@ impl<K: Kernel> Isolator<K> {
             let setting = match journal.settings.iter_mut().find(|setting| setting.path == path) {
                 Some(setting) => setting,
                 None => {
-                    journal.settings.push(new_setting(path.clone(), form, now.clone()));
+                    let mut setting = new_setting(path.clone(), form, now.clone());
+                    // It has no CPU of an earlier isolation yet. It must not get one as a CPU that is left.
+                    if matches!(&claim, Claim::Without(_)) {
+                        let earlier =
+                            journal.isolations.iter().filter(|i| i.name != request.name && i.steps.contains(&step));
+                        setting.claims.extend(earlier.map(|i| (i.name.clone(), Claim::Without(i.cpus))));
+                    }
+                    journal.settings.push(setting);
                     journal.settings.last_mut().expect("one was added")
                 }
             };
             setting.claims.push((request.name.clone(), claim));
             match setting.desired(&online) {
                 Some(desired) => {
+                    if !unchanged || now != desired {
+                        paths.push(path);
+                    }
                     setting.written = vec![now, desired];
-                    paths.push(path);
                 }
                 None => notes.push(format!("{path} is set by a power policy until its run ends")),
             }
@@ -362,7 +385,7 @@ impl<K: Kernel> Isolator<K> {
             return Ok(());
         }
         let memory = self.kernel.read(&format!("{root}/cpuset.mems")).map_err(refused)?;
-        if self.journal.has(Step::Tasks) {
+        if self.journal.has_others() {
             let others = self.path(OTHERS);
             if !self.kernel.exists(&others) {
                 self.kernel.make_group(&others).map_err(refused)?;
@@ -406,13 +429,11 @@ impl<K: Kernel> Isolator<K> {
         undone.settings = self.restore(&online, &mut undone.notes, &mut left);
         if left.is_empty() {
             self.journal.isolations.retain(|isolation| isolation.name != name);
-            left.extend(self.unbind());
+            // Threads that another program has placed elsewhere meanwhile cannot have their CPUs again.
+            undone.notes.extend(self.unbind());
             self.journal.settings.retain(|setting| !setting.claims.is_empty());
             if self.journal.isolations.is_empty() && self.journal.enabled {
-                let control = self.path("/cgroup.subtree_control");
-                if let Err(e) = self.kernel.write(&control, "-cpuset") {
-                    left.push(e.to_string());
-                }
+                undone.notes.extend(self.disable_sets());
                 self.journal.enabled = false;
             }
         }
@@ -421,6 +442,18 @@ impl<K: Kernel> Isolator<K> {
             Some(first) => Err(Refusal::NotRestored(format!("`{name}` is not undone completely: {first}"))),
             None => stored.map(|()| undone),
         }
+    }
+
+    /// Takes the cpuset controller from the groups of the root (cgroup v2), unless another program uses it meanwhile. Returns a note if it stays.
+    fn disable_sets(&mut self) -> Option<String> {
+        let root = self.path("");
+        let control = format!("{root}/cgroup.subtree_control");
+        let groups = self.kernel.names(&root).into_iter();
+        let is_used =
+            |name: &String| self.kernel.read(&format!("{root}/{name}/cpuset.cpus")).is_ok_and(|cpus| !cpus.is_empty());
+        let used = groups.filter(is_used).next().map(|name| format!("the group {name} has CPUs of its own"));
+        let why = used.or_else(|| self.kernel.write(&control, "-cpuset").err().map(|e| e.to_string()))?;
+        Some(format!("{control} keeps `cpuset`, which Takt has enabled: {why}"))
     }
 
     /// Removes the claims of an owner, and notes the values that its settings then get.
@@ -514,19 +547,21 @@ impl<K: Kernel> Isolator<K> {
         let others = self.path(OTHERS);
         let remaining: Vec<&Isolation> = self.journal.isolations.iter().filter(|i| i.name != name).collect();
         let isolated = remaining.iter().fold(CpuSet::EMPTY, |all, i| all.union(&i.cpus));
-        let shared = !v2 && remaining.iter().any(|i| i.steps.contains(&Step::Tasks));
-        let mut left = self.empty(&group_of(name), if shared { OTHERS } else { "/" });
-        let mut keep = |result: io::Result<()>| left.extend(result.err().map(|e| e.to_string()));
-        keep(self.kernel.remove_group(&self.path(&group_of(name))));
+        let remains = |step| !v2 && remaining.iter().any(|i| i.steps.contains(&step));
+        let (tasks, shared) = (remains(Step::Tasks), remains(Step::Tasks) || remains(Step::Domain));
+        let mut left = self.empty(&group_of(name), if tasks { OTHERS } else { "/" });
+        left.extend(self.kernel.remove_group(&self.path(&group_of(name))).err().map(|e| e.to_string()));
         if !v2 && self.kernel.exists(&others) {
-            if shared {
-                let rest = online.difference(&isolated).to_string();
-                keep(self.kernel.write(&format!("{others}/cpuset.cpus"), &rest));
-            } else {
+            if !tasks {
                 let stay = self.empty(OTHERS, "/");
                 left.extend(stay);
-                left.extend(self.kernel.remove_group(&others).err().map(|e| e.to_string()));
             }
+            let rest = online.difference(&isolated).to_string();
+            let done = match shared {
+                true => self.kernel.write(&format!("{others}/cpuset.cpus"), &rest),
+                false => self.kernel.remove_group(&others),
+            };
+            left.extend(done.err().map(|e| e.to_string()));
         }
         left
     }

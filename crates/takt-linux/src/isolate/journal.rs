@@ -126,6 +126,11 @@ impl Journal {
         self.isolations.iter().any(|isolation| isolation.steps.contains(&step))
     }
 
+    /// Whether all other CPUs have a set of their own (cgroup v1): tasks move to it, or it keeps them balanced where the root set is not.
+    pub(super) fn has_others(&self) -> bool {
+        self.has(Step::Tasks) || self.has(Step::Domain)
+    }
+
     /// Its text: a line for each entry, with tabs between the fields.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{HEAD}\n");

@@ -1,9 +1,11 @@
 //! Operations that an isolation needs of the kernel, and this machine's kernel.
 
 use crate::control;
+use crate::cpu_lock;
 use crate::layout::Layout;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
+use crate::run_id::RunId;
 use crate::socket;
 use crate::thread_class::ClassOf;
 use crate::tracing;
@@ -82,6 +84,8 @@ pub trait Kernel {
     /// # Errors
     /// A run controls one of them: the reason, and what to do.
     fn lock_frequencies(&self, domains: &[(&str, CpuSet)]) -> Result<Box<dyn Any>, (String, String)>;
+    /// Another run than this one that has one of these CPUs, in words.
+    fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String>;
     /// The hierarchy with CPU sets: whether it is cgroup v2, and where it is mounted.
     fn hierarchy(&self) -> Option<(bool, String)>;
 }
@@ -316,6 +320,9 @@ impl Kernel for Linux {
             Ok(lock) => Ok(Box::new(lock)),
             Err(power::Refusal::InUse(u) | power::Refusal::Unavailable(u)) => Err((u.reason, u.fix)),
         }
+    }
+    fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String> {
+        cpu_lock::run_on(cpus, own).map(|holder| holder.to_string())
     }
     fn hierarchy(&self) -> Option<(bool, String)> {
         let layout = Layout::read().ok()?;

@@ -38,6 +38,8 @@ struct Model {
     refuses: Rc<RefCell<String>>,
     /// A run controls the frequencies.
     driven: Rc<Cell<bool>>,
+    /// CPUs that a run has.
+    used: Rc<Cell<CpuSet>>,
 }
 
 fn refuse(error: i32) -> io::Error {
@@ -84,7 +86,15 @@ impl Model {
         thread(5, false, false, "1-2");
         thread(6, false, false, "3");
         let (life, forks) = (Rc::new(Cell::new(u64::MAX)), Rc::new(Cell::new(0)));
-        Model { v2, state: Rc::new(RefCell::new(state)), life, forks, refuses: Rc::default(), driven: Rc::default() }
+        Model {
+            v2,
+            state: Rc::new(RefCell::new(state)),
+            life,
+            forks,
+            refuses: Rc::default(),
+            driven: Rc::default(),
+            used: Rc::default(),
+        }
     }
 
     /// Counts a change; the process may be dead.
@@ -223,6 +233,9 @@ impl Kernel for Model {
             true => Err(("a run controls policy0".into(), "end it".into())),
             false => Ok(Box::new(())),
         }
+    }
+    fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String> {
+        (own.is_none() && !cpus.is_disjoint(&self.used.get())).then(|| "w.yaml (process 7)".into())
     }
     fn make_group(&mut self, path: &str) -> io::Result<()> {
         self.change()?;
@@ -435,6 +448,10 @@ fn programs_of_the_same_purpose_are_reported_and_left_alone() {
         for (file, value) in [&[("cpus", cpus)], files].concat() {
             state.files.insert(format!("/cg/{name}/cpuset.{file}"), value.into());
         }
+        // A slice has CPUs only where the controller is in use.
+        if model.v2 {
+            state.files.insert("/cg/cgroup.subtree_control".into(), "cpu cpuset".into());
+        }
     };
     let program = |model: &Model, id: i32, name: &str| {
         let mut state = model.state.borrow_mut();
@@ -481,6 +498,90 @@ fn programs_of_the_same_purpose_are_reported_and_left_alone() {
         model.isolator().undo("rt").unwrap();
         assert_eq!(model.snapshot(), before);
     }
+}
+
+/// A slice that gets CPUs while Takt has enabled the controller would lose them with it.
+#[test]
+fn the_controller_stays_for_a_group_that_uses_it_meanwhile() {
+    let model = Model::new(true);
+    model.isolator().create(&request("rt", "1")).unwrap();
+    for (file, value) in [("cpus", "0"), ("cpus.partition", "member")] {
+        model.state.borrow_mut().files.insert(format!("/cg/user.slice/cpuset.{file}"), value.into());
+    }
+    let undone = model.isolator().undo("rt").unwrap();
+    assert!(undone.notes.iter().any(|note| note.contains("user.slice has CPUs of its own")), "{undone:?}");
+    assert!(model.read("/cg/cgroup.subtree_control").unwrap().contains("cpuset"));
+    assert_eq!(model.state.borrow().journal, None);
+}
+
+/// Without a set for the others, nothing would balance their load where the root set is not balanced (cgroup v1).
+#[test]
+fn the_other_cpus_are_balanced_without_the_step_tasks() {
+    let model = Model::new(false);
+    let before = model.snapshot();
+    let mut wanted = request("rt", "1");
+    wanted.steps.retain(|step| *step != Step::Tasks);
+    model.isolator().create(&wanted).unwrap();
+    let value = |path: &str| model.read(path).unwrap();
+    assert_eq!(value("/cg/cpuset.sched_load_balance"), "0");
+    assert_eq!(value("/cg/takt-others/cpuset.cpus"), "0,2-3");
+    assert_eq!(value("/cg/takt-others/cpuset.sched_load_balance"), "1");
+    assert_eq!(model.thread(1).unwrap().group, "/");
+    // One with the step, which is undone before the other.
+    model.isolator().create(&request("more", "2")).unwrap();
+    assert_eq!(model.thread(1).unwrap().group, "/takt-others");
+    model.isolator().undo("more").unwrap();
+    assert_eq!((model.thread(1).unwrap().group.as_str(), value("/cg/takt-others/cpuset.cpus")), ("/", "0,2-3".into()));
+    model.isolator().undo("rt").unwrap();
+    assert_eq!(model.snapshot(), before);
+}
+
+#[test]
+fn steps_of_a_partition_need_the_partition() {
+    for (v2, step) in [(true, Step::Tasks), (true, Step::Domain), (false, Step::Tasks)] {
+        let model = Model::new(v2);
+        let before = model.snapshot();
+        let mut wanted = request("rt", "1");
+        wanted.steps = vec![step, Step::Interrupts];
+        match model.isolator().create(&wanted) {
+            Err(Refusal::Request(reason, fix)) if v2 => {
+                assert!(reason.contains(step.name()) && fix.contains("exclusive"), "{reason}: {fix}");
+            }
+            Ok(_) if !v2 => drop(model.isolator().undo("rt").unwrap()),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(model.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_run_keeps_its_cpus() {
+    let model = Model::new(false);
+    let before = model.snapshot();
+    model.used.set(parse_cpus("1-2"));
+    let Refusal::InUse(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
+        panic!("another refusal")
+    };
+    assert!(reason == "CPU 1 is in use by w.yaml (process 7)" && fix.contains("takt run --isolate"), "{reason}: {fix}");
+    assert_eq!(model.snapshot(), before);
+    model.isolator().create(&request("rt", "3")).unwrap();
+    model.isolator().undo("rt").unwrap();
+}
+
+/// An interrupt of CPU 2 alone goes to no CPU of an earlier isolation, which it has not concerned.
+#[test]
+fn a_later_isolation_respects_an_earlier_one() {
+    let model = Model::new(false);
+    let before = model.snapshot();
+    model.isolator().create(&request("first", "1")).unwrap();
+    model.isolator().create(&request("second", "2")).unwrap();
+    assert_eq!(model.read("/proc/irq/9/smp_affinity_list").unwrap(), "0,3");
+    model.isolator().create(&request("third", "0")).unwrap();
+    assert_eq!(model.read("/proc/irq/9/smp_affinity_list").unwrap(), "3");
+    for name in ["second", "first", "third"] {
+        model.isolator().undo(name).unwrap();
+    }
+    assert_eq!(model.snapshot(), before);
 }
 
 #[test]
