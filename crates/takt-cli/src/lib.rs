@@ -10,6 +10,7 @@ mod failure;
 mod files;
 mod header;
 mod input;
+mod interruption;
 mod modules;
 mod outcome;
 mod parallel;

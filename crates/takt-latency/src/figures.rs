@@ -134,7 +134,7 @@ impl Figures {
             variance: squares / count.saturating_sub(1).max(1) as f64,
             quantiles: QUANTILES.iter().map(interval).collect(),
             over: values().filter(|value| **value > limit).count(),
-            stolen: scenario.stolen.iter().sum(),
+            stolen: scenario.stolen.iter().fold(0, |sum, round| sum.saturating_add(*round)),
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn order(results: &Results, seed: u64) -> Vec<Claim> {
         later("stressed", "isolated", 1, "isolation helps under load"),
         later("set", "isolated", 1, "a set helps only when the load leaves it"),
         later("set", "fifo", 1, "a real-time class is worth more than a set alone"),
-        later("weight", "fifo", 2, "a weight is no reservation in time"),
+        later("weight", "fifo", 3, "a weight is no reservation in time"),
         Claim {
             text: format!(
                 "the latest sample of `weight` is late by at least a slice of the scheduler, {} us",

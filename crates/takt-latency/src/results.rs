@@ -107,12 +107,18 @@ pub enum Unreadable {
     Form(serde_json::Error),
     /// It is one of another version.
     Version(String),
+    /// It has a lateness that no experiment has: the scenario, and the lateness in nanoseconds.
+    Sample(String, i64),
 }
+
+/// No lateness, and no stolen time, is longer: some three years in nanoseconds.
+const LONGEST: i64 = 100_000_000_000_000_000;
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unreadable::Form(e) => write!(f, "no results of `takt latency --output`: {e}"),
+            Unreadable::Sample(scenario, ns) => write!(f, "`{scenario}` has a lateness of {ns} ns, which is none"),
             Unreadable::Version(found) => write!(f, "results in the format `{found}`, and not `{FORMAT}`"),
         }
     }
@@ -132,7 +138,16 @@ impl Results {
     /// The text is none.
     pub fn read(text: &str) -> Result<Results, Unreadable> {
         let results: Results = serde_json::from_str(text).map_err(Unreadable::Form)?;
-        if results.format == FORMAT { Ok(results) } else { Err(Unreadable::Version(results.format)) }
+        if results.format != FORMAT {
+            return Err(Unreadable::Version(results.format));
+        }
+        for scenario in &results.scenarios {
+            let mut times = scenario.rounds.iter().flatten().chain(&scenario.stolen);
+            if let Some(wrong) = times.find(|ns| !(-LONGEST..=LONGEST).contains(*ns)) {
+                return Err(Unreadable::Sample(scenario.name.clone(), *wrong));
+            }
+        }
+        Ok(results)
     }
 
     /// The file's text.

@@ -5,7 +5,7 @@ pub(super) mod common;
 
 use crate::failure::{Failure, colour};
 use crate::outcome::{Outcome, Verdict};
-use common::{failure, look, open, step};
+use common::{check_steps, failure, look, open, step};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
@@ -148,10 +148,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn create(args: &Create) -> Outcome {
     let mut isolator = open()?;
-    if let Some(both) = args.with.iter().find(|step| args.without.contains(step)) {
-        let message = format!("the step `{both}` is asked for and left out");
-        return Err(Failure::input(Code::ConflictingOptions, message, "leave out one of --with and --without"));
-    }
+    check_steps(&args.with, &args.without)?;
     let wanted = |step: &Step| (step.is_default() || args.with.contains(step)) && !args.without.contains(step);
     let request = Request {
         name: args.name.clone(),
@@ -283,6 +280,14 @@ fn undo(args: &Undo) -> Outcome {
     let names = if args.all { isolator.names() } else { vec![isolator.choose(args.name.as_deref()).map_err(failure)?] };
     let mut out = io::stdout().lock();
     for name in names {
+        if let Some(run) = isolator.live_owner(&name) {
+            let what = format!("the isolation `{name}` belongs to process {}, which undoes it at its end", run.pid());
+            if args.all {
+                writeln!(out, "note: {what}")?;
+                continue;
+            }
+            return Err(Failure::machine(Code::CpuInUse, what, "end that process or wait for its end"));
+        }
         let undone = isolator.undo(&name).map_err(failure)?;
         writeln!(out, "isolation {name} is undone: {} settings have their earlier values", undone.settings)?;
         for note in undone.notes {

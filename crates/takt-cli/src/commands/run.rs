@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) share_cpus: bool,
     /// Isolate the schedule's CPUs for the run, and undo it at its end; needs root, and a CPU that the schedule does not use. STEPS are some of the steps
-    /// of `takt isolate create`, as in `--isolate=tasks,interrupts`; without STEPS, its default steps
+    /// of `takt isolate create`, as in `--isolate=kernel-threads,interrupts`; without STEPS, its default steps
     #[arg(long, value_name = "STEPS", num_args = 0..=1, require_equals = true, default_missing_value = "default",
           value_parser = isolate::steps)]
     pub(super) isolate: Option<isolate::Steps>,

@@ -31,6 +31,10 @@ fn options_without_sense_are_refused() {
             (&["latency", "--period", "1000000s", "--samples", "100"], 2, "100 samples with a period of"),
             (&["latency", "--check-order", "--rounds", "2"], 2, "2 rounds give none"),
             (&["latency", "--check-cyclictest", "--rounds", "1"], 2, "1 rounds give none"),
+            (&["latency", "--check-cyclictest", "--method", "timerfd"], 2, "cyclictest waits by nanosleep"),
+            (&["latency", "--scenario", "idle,cyclictest", "--echo", "pipe"], 2, "measures no answers"),
+            (&["latency", "--check-cyclictest", "--period", "100500ns"], 2, "whole microseconds"),
+            (&["isolate", "advise", "--with", "swap", "--without", "swap"], 2, "`swap` is asked for and left out"),
         ],
     );
     for args in [
@@ -105,6 +109,8 @@ fn files_that_are_no_experiments_are_refused() {
     ] {
         fs::write(room.path(name), text).unwrap();
     }
+    let endless = experiment("1", "idle").replace("[1,2]", "[9223372036854775807,-9223372036854775808]");
+    fs::write(room.path("endless.json"), endless).unwrap();
     room.takt(&["latency", "compare", "a.json", "a.json"]).expect(0);
     refused(
         &room,
@@ -113,6 +119,7 @@ fn files_that_are_no_experiments_are_refused() {
             (&["latency", "compare", "later.json", "a.json"], 2, "takt-latency 9"),
             (&["latency", "compare", "a.json", "broken.json"], 2, "broken.json"),
             (&["latency", "compare", "a.json", "missing.json"], 2, "missing.json"),
+            (&["latency", "compare", "a.json", "endless.json"], 2, "`idle` has a lateness of 9223372036854775807 ns"),
         ],
     );
 }

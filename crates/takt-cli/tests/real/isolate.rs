@@ -232,6 +232,11 @@ fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
             until("its process has looked", || room.path("allowed").exists() && room.text("allowed").contains('\n'));
             let status = room.takt(&["isolate", "status"]).stdout;
             always(status.contains(", ends with its run"), || status.clone());
+            let refused = room.takt(&["isolate", "undo"]).expect(3);
+            assert!(refused.stderr.contains(&format!("belongs to process {pid}")), "{}", refused.stderr);
+            let left_out = room.takt(&["isolate", "undo", "--all"]).expect(0);
+            assert!(left_out.stdout.contains("which undoes it at its end"), "{}", left_out.stdout);
+            always(room.takt(&["isolate", "status"]).stdout == status, || "the isolation of a run is undone".into());
             always(!cpus_of(beside.id()).contains(&*cpu), || "a task of the root set keeps the CPU".into());
             assert_eq!(room.text("allowed").trim_end(), format!("Cpus_allowed_list:\t{cpu}"));
             match killed {
@@ -259,6 +264,29 @@ fn a_run_has_its_cpus_to_itself_and_gives_them_back() {
         assert!(refused.stderr.contains("needs control groups"), "{}", refused.stderr);
         room.takt(&["run", "w.yaml", "--isolate=cpu"]).expect(2);
         assert!(!room.path("allowed").exists() && !Linux::journal().exists());
+    });
+}
+
+/// The processes of a run would go to other CPUs, and its figures would be those of another schedule.
+#[test]
+fn the_cpus_of_a_run_are_not_isolated_beside_it() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, before, cpu) = (Room::with(&SCHEDULE.replace("LAST", &last())), snapshot(), last());
+        let _undo = Undo;
+        let running = room.start(&["run", "w.yaml", "--json", "--duration", "2s"]);
+        until("its process has looked", || room.path("allowed").exists() && room.text("allowed").contains('\n'));
+        let refused = room.takt(&["isolate", "create", "--cpus", &cpu]).expect(3);
+        assert!(refused.stderr.contains(&format!("CPU {cpu} is in use by w.yaml")), "{}", refused.stderr);
+        assert!(refused.stderr.contains("takt run --isolate"), "{}", refused.stderr);
+        let scenario = ["latency", "--scenario", "isolated", "--samples", "20", "--rounds", "1"];
+        let skipped = room.takt(&scenario).expect(3);
+        assert!(skipped.stderr.contains(&format!("CPU {cpu} is in use by w.yaml")), "{}", skipped.stderr);
+        let report = running.wait().json();
+        assert!(report["jobs"]["completed"].as_u64().unwrap() >= 50, "{report}");
+        always(changes(&before, &snapshot()).is_empty(), || "something has changed".into());
     });
 }
 

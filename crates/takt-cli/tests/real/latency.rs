@@ -182,6 +182,34 @@ fn a_planted_quota_is_named() {
     });
 }
 
+/// An experiment ends at a signal, and not with its round, which would take 50 minutes.
+#[test]
+fn a_signal_ends_the_round() {
+    on_cpus(|| {
+        if !can_explain() {
+            return;
+        }
+        for scenario in ["idle", "windows", "isolated-fifo", "cyclictest"] {
+            if scenario == "cyclictest" && !has_peer() {
+                continue;
+            }
+            let words = ["latency", "--scenario", scenario, "--samples", "3000000", "--rounds", "1"];
+            let run = Room::new().start(&words);
+            let list = format!("/proc/{0}/task/{0}/children", run.pid());
+            until("it measures", || fs::read_to_string(&list).is_ok_and(|children| children.contains(' ')));
+            thread::sleep(Duration::from_millis(300));
+            run.signal(Signal::TERM);
+            let done = run.wait().expect(130);
+            assert!(
+                done.stderr.contains("interrupted: the machine is as it was before"),
+                "{scenario}: {}",
+                done.stderr
+            );
+            always(!takt_linux::isolate::Linux::journal().exists(), || "an isolation is left".into());
+        }
+    });
+}
+
 /// Whether cyclictest can measure here; says so if not.
 fn has_peer() -> bool {
     for (capability, is_there) in [

@@ -657,6 +657,12 @@ impl<K: Kernel> Isolator<K> {
         }
     }
 
+    /// The living run to which an isolation belongs, if it is one of a run.
+    #[must_use]
+    pub fn live_owner(&self, name: &str) -> Option<RunId> {
+        self.journal.isolation(name)?.owner.filter(RunId::is_alive)
+    }
+
     /// Names of all isolations, in the order of their creation.
     #[must_use]
     pub fn names(&self) -> Vec<String> {

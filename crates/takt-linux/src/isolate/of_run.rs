@@ -49,7 +49,7 @@ impl Isolation {
         if here.difference(cpus).is_empty() {
             return Err(Refusal::Request(
                 format!(
-                    "the schedule uses CPU {cpus}: none would remain for all other tasks and for Takt itself, which may use CPU {here}"
+                    "CPU {cpus} is all that Takt may use (CPU {here}): none would remain for all other tasks and for Takt itself"
                 ),
                 "give the schedule fewer CPUs (`cpus` in the file, or --cpus), or run it without --isolate".into(),
             ));

@@ -4,6 +4,7 @@ use super::figures::Figures;
 use crate::commands::latency::cyclictest;
 use crate::commands::latency::measure::{Method, WakeUp, wake};
 use crate::failure::Failure;
+use crate::interruption::Interruption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -33,7 +34,9 @@ impl Floor {
     pub(super) fn measure(self, cpu: usize, interval: Span, count: usize) -> Result<Figures, Failure> {
         let _busy = Busy::start(cpu);
         match self {
-            Floor::Cyclictest => Ok(Figures::of(cyclictest::measure(cpu, 80, interval, count)?)),
+            Floor::Cyclictest => {
+                Ok(Figures::of(cyclictest::measure(cpu, 80, interval, count, &Interruption::default())?))
+            }
             Floor::BuiltIn => built_in(cpu, interval, count),
         }
     }

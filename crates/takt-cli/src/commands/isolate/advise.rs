@@ -1,18 +1,16 @@
 //! `takt isolate advise`: the worth of each step on this machine, and the shortest list of steps that are worth something.
 
 use super::super::latency::measure::{self, Method};
-use super::common::{failure, look, open, step};
+use super::common::{check_steps, failure, look, open, step};
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::interruption::Interruption;
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::Progress;
 use serde_json::{Value as Json, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_latency::{Figure, Gain, Interval, Results, Scenario};
@@ -124,12 +122,13 @@ impl Candidate {
     }
 }
 
-/// The steps that are measured, each alone. With cgroup v2 a partition is the mechanism of three of them.
+/// The steps that are measured, each alone. With cgroup v2 a partition is the mechanism of three of them, which the step `exclusive` makes.
 fn candidates(with: &[Step], without: &[Step], v2: bool) -> Vec<Candidate> {
     let partition = [Step::Exclusive, Step::Domain, Step::Tasks];
     // These gain within a second if at all, and cost energy for the time of the measurement only.
     let asked = |step: &Step| step.is_default() || matches!(step, Step::Idle | Step::Frequency) || with.contains(step);
-    let chosen = Step::all().filter(|step| asked(step) && !without.contains(step));
+    let lacks = |step: &Step| v2 && partition.contains(step) && without.contains(&Step::Exclusive);
+    let chosen = Step::all().filter(|step| asked(step) && !without.contains(step) && !lacks(step));
     let mut all: Vec<Candidate> = Vec::new();
     for step in chosen {
         match (v2 && partition.contains(&step), all.first_mut()) {
@@ -188,7 +187,7 @@ struct Advisor<'a> {
     args: &'a Args,
     run: RunId,
     cpu: usize,
-    interrupted: Arc<AtomicBool>,
+    interruption: Interruption,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -196,6 +195,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let message = format!("a period of {} leaves the CPU no time for anything else", args.period);
         return Err(Failure::input(Code::OutOfRange, message, "choose a period of at least 50us"));
     }
+    check_steps(&args.with, &args.without)?;
     // A user who is not root, and a machine without CPU sets, are refused before anything is measured.
     drop(open()?);
     let here = rt::affinity(0)?;
@@ -204,19 +204,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let message = format!("CPU {cpu} is not one of CPU {here}, which this process may use");
         return Err(Failure::machine(Code::MissingCpu, message, "choose another --cpu"));
     }
+    if here.len() == 1 {
+        let message =
+            format!("CPU {cpu} is the only one that this process may use: none would remain for everything else");
+        let fix = "allow this process more CPUs, for instance by taskset(1)";
+        return Err(Failure::machine(Code::MissingCpu, message, fix));
+    }
     if let Some(name) = look()?.names().first() {
         let message = format!("there is an isolation `{name}`, so this machine without isolation cannot be measured");
         let fix = format!("takt isolate undo --name {name}");
         return Err(Failure::machine(Code::CpuInUse, message, &fix));
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
+    let interruption = Interruption::wait()?;
     let run = RunId::new()?;
     // It undoes isolations when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;
-    Advisor { args, run, cpu, interrupted }.advise()
+    Advisor { args, run, cpu, interruption }.advise()
 }
 
 impl Advisor<'_> {
@@ -324,7 +327,7 @@ impl Advisor<'_> {
     }
 
     fn check_interrupted(&self) -> Result<(), Failure> {
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interruption.is_wanted() {
             let message = "interrupted: every step is undone";
             return Err(Failure::status(130, Code::CommandRefused, message));
         }
@@ -356,7 +359,8 @@ impl Advisor<'_> {
         if let Some(set) = set {
             command.arg("--enter").arg(set);
         }
-        let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = self.interruption.output(&mut command)?;
         self.check_interrupted()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

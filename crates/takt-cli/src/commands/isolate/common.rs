@@ -38,6 +38,13 @@ pub(crate) fn failure(refusal: Refusal) -> Failure {
     }
 }
 
+/// Steps that are asked for and left out.
+pub(super) fn check_steps(with: &[Step], without: &[Step]) -> Result<(), Failure> {
+    let Some(both) = with.iter().find(|step| without.contains(step)) else { return Ok(()) };
+    let message = format!("the step `{both}` is asked for and left out");
+    Err(Failure::input(Code::ConflictingOptions, message, "leave out one of --with and --without"))
+}
+
 /// This machine for changes of isolations.
 pub(super) fn open() -> Result<Isolator<Linux>, Failure> {
     takt_linux::isolate::open().map_err(failure)

@@ -1,6 +1,7 @@
 //! The peer: cyclictest of rt-tests, which measures the same way.
 
 use crate::failure::Failure;
+use crate::interruption::Interruption;
 use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -20,7 +21,13 @@ pub(crate) fn is_installed() -> bool {
 ///
 /// The main thread of cyclictest has the CPU of the measuring one by default, and wakes each 10 ms. The next sample finds the CPU awake
 /// then, and is earlier. So it has the other CPUs, where there are some.
-pub(crate) fn measure(cpu: usize, priority: u8, interval: Span, count: usize) -> Result<Vec<i64>, Failure> {
+pub(crate) fn measure(
+    cpu: usize,
+    priority: u8,
+    interval: Span,
+    count: usize,
+    interruption: &Interruption,
+) -> Result<Vec<i64>, Failure> {
     let others = rt::affinity(0)?.difference(&CpuSet::single(cpu));
     let mut command = Command::new("/proc/self/exe");
     command.args(["__latency", "cyclictest", "--"]);
@@ -34,7 +41,8 @@ pub(crate) fn measure(cpu: usize, priority: u8, interval: Span, count: usize) ->
     if !others.is_empty() {
         command.arg(format!("--mainaffinity={others}"));
     }
-    let output = command.stdin(Stdio::null()).output()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = interruption.output(&mut command)?;
     let text = String::from_utf8_lossy(&output.stdout);
     histogram(&text).ok_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr);

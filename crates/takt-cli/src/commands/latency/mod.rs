@@ -21,7 +21,7 @@ use takt_core::time::Span;
 use takt_latency::{MIN_ROUNDS, Results};
 use takt_workload::Code;
 
-/// The medians of two programs that measure the same differ by that at most. `cyclictest` reports whole microseconds, which is half a microsecond of it.
+/// The medians of two programs that measure the same differ by that at most.
 const PROGRAMS_LIMIT: Span = Span::from_us(2);
 const DOCTOR: &str = "run it as root; `takt doctor` reports what this machine can do";
 /// The samples of a scenario take less than this.
@@ -91,6 +91,17 @@ fn sweep(args: &Sweep) -> Outcome {
             message,
             "choose `--method nanosleep` or `--method timerfd`",
         ));
+    }
+    if args.check_cyclictest || args.scenario.iter().any(|scenario| scenario.place == scenario::Place::Peer) {
+        if args.method != measure::Method::Nanosleep || args.echo.is_some() {
+            let message = "cyclictest waits by nanosleep, and measures no answers";
+            let hint = "leave --method and --echo out, or `cyclictest`";
+            return Err(Failure::input(Code::ConflictingOptions, message, hint));
+        }
+        if args.period.ns() % 1000 != 0 {
+            let message = format!("cyclictest has periods of whole microseconds, and not {}", args.period);
+            return Err(Failure::input(Code::OutOfRange, message, "choose another --period"));
+        }
     }
     let files = [&args.output, &args.csv, &args.histogram, &args.html, &args.tails, &args.density];
     files::ready([], files.into_iter().flatten())?;

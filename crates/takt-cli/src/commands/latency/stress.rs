@@ -56,7 +56,22 @@ pub(crate) struct Load {
     pub(crate) command: Option<String>,
 }
 
+/// Each of the two blocks that a thread copies.
+const BLOCK: usize = 16 << 20;
+/// What a thread of [`Kind::Cache`] touches.
+const CACHE: usize = 8 << 20;
+
 impl Load {
+    /// The memory that it takes, in bytes. A user's command is unknown.
+    pub(crate) fn memory(&self) -> usize {
+        let of = |kind: &Kind| match kind {
+            Kind::Memory => self.threads.saturating_mul(2 * BLOCK),
+            Kind::Cache => self.threads.saturating_mul(CACHE),
+            _ => 0,
+        };
+        if self.command.is_some() { 0 } else { self.kinds.iter().map(of).fold(0, usize::saturating_add) }
+    }
+
     /// The commands of its processes, for a schedule that starts them. `longest` bounds them.
     pub(crate) fn commands(&self, longest: Duration) -> Vec<Vec<String>> {
         let seconds = longest.as_secs().max(1).to_string();
@@ -179,13 +194,13 @@ pub(crate) fn run(kind: Kind, threads: usize, seconds: u64) -> io::Result<()> {
             }
         }),
         Kind::Memory => in_threads(threads, |_| {
-            let (from, mut to) = (vec![1u8; 16 << 20], vec![0u8; 16 << 20]);
+            let (from, mut to) = (vec![1u8; BLOCK], vec![0u8; BLOCK]);
             loop {
                 black_box(&mut to).copy_from_slice(black_box(&from));
             }
         }),
         Kind::Cache => in_threads(threads, |thread| {
-            let mut words = vec![0u64; 1 << 20];
+            let mut words = vec![0u64; CACHE / 8];
             let mut state = thread as u64 + 1;
             loop {
                 // A linear congruential generator (Knuth, MMIX) needs no memory of its own.

@@ -2,22 +2,20 @@
 
 use super::cyclictest;
 use super::internal::Measured;
-use super::measure::WakeUp;
+use super::measure::{Method, WakeUp};
 use super::options::Sweep;
 use super::scenario::{Place, Scenario};
 use super::stress::{Load, Running, reason};
 use super::tracer::{Account, Tracer};
 use super::windows::Plan;
 use crate::failure::Failure;
+use crate::interruption::Interruption;
 use crate::progress::Progress;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -29,7 +27,7 @@ use takt_workload::Code;
 
 /// Load has this time to become load.
 const RAMP: Duration = Duration::from_millis(100);
-/// The gap detector, and the tracer `timerlat`, take at most this time of a round, and no more than one scenario does.
+/// The gap detector takes at most this time of a round, and so does the tracer `timerlat` but for one period. Neither takes more than a scenario does.
 const GAPS: Span = Span::from_ms(200);
 /// So many sources of noise are named.
 const SOURCES: usize = 6;
@@ -55,7 +53,7 @@ struct Experiment<'a> {
     run: RunId,
     cpu: usize,
     load: Load,
-    interrupted: Arc<AtomicBool>,
+    interruption: Interruption,
     tracer: Option<Tracer>,
     /// Whether cyclictest measures, too: the same wake-ups count for both.
     beside_peer: bool,
@@ -101,24 +99,38 @@ fn try_load(load: &Load) -> Result<(), Failure> {
     }
 }
 
+/// Load takes at most half of the memory that is available, so it ends no other program.
+fn check_memory(load: &Load) -> Result<(), Failure> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    let (needs, has) = (load.memory() >> 20, available.map_or(usize::MAX, |kib| kib >> 10));
+    if needs > has / 2 {
+        let message = format!("the load takes {needs} MiB, more than half of the {has} MiB that are available");
+        return Err(Failure::machine(Code::OutOfRange, message, "choose fewer --stress-threads"));
+    }
+    Ok(())
+}
+
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
     let here = rt::affinity(0)?;
     let last = here.iter().last().unwrap_or(0);
     let cpu = args.cpu.unwrap_or(last);
     if !here.contains(cpu) {
         let message = format!("CPU {cpu} is not one of CPU {here}, which this process may use");
-        return Err(Failure::machine(Code::MissingCpu, message, "choose another --cpu"));
+        let fix = format!(
+            "choose another --cpu; an isolated one is measured by takt isolate run -- takt latency --cpu {cpu}"
+        );
+        return Err(Failure::machine(Code::MissingCpu, message, &fix));
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
+    let interruption = Interruption::wait()?;
     let run = RunId::new()?;
     let load = Load {
         kinds: args.stress.clone(),
         threads: usize::from(args.stress_threads),
         command: args.stress_command.clone(),
     };
+    check_memory(&load)?;
     if load.command.is_some() && chosen(args).iter().any(|scenario| scenario.stress) {
         try_load(&load)?;
     }
@@ -140,7 +152,7 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         None => None,
     };
     let beside_peer = chosen(args).iter().any(|scenario| scenario.place == Place::Peer);
-    let experiment = Experiment { args, run, cpu, load, interrupted, tracer, beside_peer };
+    let experiment = Experiment { args, run, cpu, load, interruption, tracer, beside_peer };
     let mut results = experiment.rounds()?;
     results.notes.extend(untraced);
     Ok(results)
@@ -238,7 +250,7 @@ impl Experiment<'_> {
 
     /// One scenario for one round.
     fn once(&self, scenario: Scenario, round: usize, count: usize) -> Result<Taken, Trouble> {
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interruption.is_wanted() {
             return Err(interrupted());
         }
         if scenario.place == Place::Peer {
@@ -273,7 +285,7 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let measured = self.process(scenario, count, group.as_deref(), Body::Task);
+        let measured = self.process(scenario, self.args.period, count, group.as_deref(), Body::Task);
         let explained = match (&self.tracer, &measured) {
             (Some(tracer), Ok(measured)) => {
                 tracer.stop()?;
@@ -311,19 +323,33 @@ impl Experiment<'_> {
             }
             return Err(Trouble::Skipped("cyclictest is not installed: apt-get install rt-tests".into()));
         }
-        let late = cyclictest::measure(self.cpu, self.args.priority, self.args.period, count);
+        if !rt::rt_allowed() {
+            let why = "cyclictest needs SCHED_FIFO: root, CAP_SYS_NICE or a higher `ulimit -r`";
+            return Err(Trouble::Skipped(why.into()));
+        }
+        let args = self.args;
+        let late = cyclictest::measure(self.cpu, args.priority, args.period, count, &self.interruption);
+        if self.interruption.is_wanted() {
+            return Err(interrupted());
+        }
         let late = late.map_err(|e| Trouble::Skipped(e.text().to_owned()))?;
         Ok(Taken { stolen: 0, late, account: Account::default() })
     }
 
     /// The numbers of a measuring process.
-    fn process(&self, scenario: Scenario, count: usize, enter: Option<&Path>, body: Body) -> Result<Measured, Trouble> {
+    fn process(
+        &self,
+        scenario: Scenario,
+        period: Span,
+        count: usize,
+        enter: Option<&Path>,
+        body: Body,
+    ) -> Result<Measured, Trouble> {
         use clap::ValueEnum;
         let args = self.args;
         let word =
             |value: Option<clap::builder::PossibleValue>| value.map_or(String::new(), |v| v.get_name().to_owned());
-        let numbers =
-            [self.cpu.to_string(), args.period.ns().to_string(), count.to_string(), args.priority.to_string()];
+        let numbers = [self.cpu.to_string(), period.ns().to_string(), count.to_string(), args.priority.to_string()];
         let mut arguments = ["__latency", "measure", scenario.name].map(str::to_owned).to_vec();
         arguments.extend(numbers);
         arguments.push(word(args.method.to_possible_value()));
@@ -331,16 +357,15 @@ impl Experiment<'_> {
             arguments.extend(["--echo".into(), word(echo.to_possible_value())]);
         }
         if scenario.place == Place::Windows {
+            if args.method != Method::Nanosleep {
+                return Err(Trouble::Skipped("in windows, a task waits by nanosleep alone".into()));
+            }
             if args.echo.is_some() {
                 return Err(Trouble::Skipped("the second process of --echo would need a window of its own".into()));
             }
             let plan = Plan { cpu: self.cpu, period: args.period, count, load: &self.load };
-            let measured = plan.measure(&arguments)?;
-            return if self.interrupted.load(Ordering::Relaxed) {
-                Err(interrupted())
-            } else {
-                measured.map_err(Trouble::Skipped)
-            };
+            let measured = plan.measure(&arguments, &self.interruption)?;
+            return if self.interruption.is_wanted() { Err(interrupted()) } else { measured.map_err(Trouble::Skipped) };
         }
         let mut command = Command::new("/proc/self/exe");
         command.args(arguments);
@@ -352,8 +377,9 @@ impl Experiment<'_> {
             Body::Gaps => Some("--gaps"),
             Body::Timerlat => Some("--timerlat"),
         });
-        let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
-        if self.interrupted.load(Ordering::Relaxed) {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = self.interruption.output(&mut command)?;
+        if self.interruption.is_wanted() {
             return Err(interrupted());
         }
         if !output.status.success() {
@@ -402,7 +428,7 @@ impl Experiment<'_> {
         let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
         let count = self.beside() as usize;
         tracer.start()?;
-        let done = self.process(floor, count + 1, None, Body::Timerlat);
+        let done = self.process(floor, self.args.period, count + 1, None, Body::Timerlat);
         tracer.stop()?;
         done?;
         tracer.stages(times).map_err(Trouble::Ends)
@@ -416,12 +442,13 @@ impl Experiment<'_> {
 
     /// Pauses of a spinning thread beside the scenarios. The sources get the noise on its CPU.
     fn gaps(&self, sources: &mut BTreeMap<Source, Sum>) -> Result<(Span, Vec<i64>), Trouble> {
-        let count = self.beside();
+        // A long period would be a loop as long.
+        let (period, count) = if self.args.period > GAPS { (GAPS, 1) } else { (self.args.period, self.beside()) };
         let floor = Scenario::named("idle-fifo").ok_or_else(|| io::Error::other("no floor"))?;
         if let Some(tracer) = &self.tracer {
             tracer.start()?;
         }
-        let found = self.process(floor, count as usize, None, Body::Gaps);
+        let found = self.process(floor, period, count as usize, None, Body::Gaps);
         if let Some(tracer) = &self.tracer {
             tracer.stop()?;
         }
@@ -429,7 +456,7 @@ impl Experiment<'_> {
         if let Some(tracer) = &self.tracer {
             tracer.noise(found.pid, sources).map_err(Trouble::Ends)?;
         }
-        Ok((self.args.period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
+        Ok((period * count, found.samples.into_iter().map(|gap| gap.late).collect()))
     }
 }
 

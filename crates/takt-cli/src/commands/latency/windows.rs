@@ -3,6 +3,7 @@
 use super::internal::Measured;
 use super::measure::FRAME;
 use super::stress::Load;
+use crate::interruption::Interruption;
 use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
@@ -52,7 +53,11 @@ impl Plan<'_> {
     }
 
     /// Runs the schedule until the task has its samples. The inner error is the reason why this machine cannot.
-    pub(super) fn measure(&self, arguments: &[String]) -> io::Result<Result<Measured, String>> {
+    pub(super) fn measure(
+        &self,
+        arguments: &[String],
+        interruption: &Interruption,
+    ) -> io::Result<Result<Measured, String>> {
         let room = tempfile::Builder::new().prefix("takt-latency-").tempdir()?;
         let (file, output) = (room.path().join("windows.yaml"), room.path().join("samples"));
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
@@ -61,7 +66,8 @@ impl Plan<'_> {
         let mut run = Command::new("/proc/self/exe");
         run.args(["__latency", "schedule"]).arg(&file).arg("--json");
         run.args(["--duration", &format!("{}ns", self.longest().ns())]);
-        let done = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let done = interruption.output(&mut run)?;
         let samples = fs::read(&output).unwrap_or_default();
         if !samples.is_empty() {
             return Ok(Ok(Measured::read(&samples)));
