@@ -448,10 +448,10 @@ impl<K: Kernel> Isolator<K> {
     fn disable_sets(&mut self) -> Option<String> {
         let root = self.path("");
         let control = format!("{root}/cgroup.subtree_control");
-        let groups = self.kernel.names(&root).into_iter();
+        let mut groups = self.kernel.names(&root).into_iter();
         let is_used =
             |name: &String| self.kernel.read(&format!("{root}/{name}/cpuset.cpus")).is_ok_and(|cpus| !cpus.is_empty());
-        let used = groups.filter(is_used).next().map(|name| format!("the group {name} has CPUs of its own"));
+        let used = groups.find(is_used).map(|name| format!("the group {name} has CPUs of its own"));
         let why = used.or_else(|| self.kernel.write(&control, "-cpuset").err().map(|e| e.to_string()))?;
         Some(format!("{control} keeps `cpuset`, which Takt has enabled: {why}"))
     }

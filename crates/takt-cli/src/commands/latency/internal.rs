@@ -218,7 +218,7 @@ fn measured(args: &Measure) -> io::Result<()> {
         rustix::process::setpriority_process(None, scenario.nice())
             .map_err(|e| refused(&nice, &e.into(), Some("-e")))?;
     }
-    // A scenario that is not bound to one CPU loses what is taken from each of its own.
+    // A task that is not bound to one CPU loses time on each of its own.
     let own = rt::affinity(0).unwrap_or(cpus);
     let stolen = || disturbance::stolen(&own).unwrap_or(Span::ZERO);
     let class = if args.gaps { rt::Class::Fifo(args.priority) } else { scenario.class(args.priority, period)? };

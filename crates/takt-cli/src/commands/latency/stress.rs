@@ -56,9 +56,9 @@ pub(crate) struct Load {
     pub(crate) command: Option<String>,
 }
 
-/// Each of the two blocks that a thread copies.
+/// Bytes of each of the two blocks that a thread of [`Kind::Memory`] copies.
 const BLOCK: usize = 16 << 20;
-/// What a thread of [`Kind::Cache`] touches.
+/// Bytes that a thread of [`Kind::Cache`] touches.
 const CACHE: usize = 8 << 20;
 
 impl Load {
