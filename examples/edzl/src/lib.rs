@@ -21,6 +21,7 @@ fn latest_start(task: TaskId, cx: &Context<'_>) -> Time {
 
 impl Ordering for Edzl {
     const TRACKS_RUNNING: bool = true;
+    const BY_TERMS: bool = true;
     const TIMED: bool = true;
     const PROMOTES: bool = true;
 

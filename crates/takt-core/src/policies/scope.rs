@@ -38,7 +38,7 @@ pub trait Ordering: Send + Sized + 'static {
     const PREEMPTIVE: bool = true;
     /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
     const TRACKS_RUNNING: bool = false;
-    /// Whether jobs are ranked by the period or deadline of their task, so that a call changes the rank of the present one.
+    /// Whether jobs are ranked by the period, deadline or runtime of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;
     /// Whether it has a timer (one for each cluster). It requires [`Ordering::TRACKS_RUNNING`]; without that it does not compile.
     const TIMED: bool = false;
