@@ -535,8 +535,10 @@ mod tests {
         let v2 = candidates(&[Step::Swap], &[Step::Idle, Step::Frequency], true);
         assert_eq!(names(&v2), ["partition", "kernel-threads", "workqueues", "interrupts", "watchdog", "swap"]);
         assert_eq!(v2[0].steps, [Step::Exclusive, Step::Domain, Step::Tasks]);
-        let left = candidates(&[], &[Step::Exclusive, Step::Domain], true);
-        assert_eq!((names(&left)[0], &left[0].steps[..]), ("tasks", &[Step::Tasks][..]));
+        let left = candidates(&[], &[Step::Domain], true);
+        assert_eq!((names(&left)[0], &left[0].steps[..]), ("partition", &[Step::Exclusive, Step::Tasks][..]));
+        let none = candidates(&[], &[Step::Exclusive], true);
+        assert_eq!(names(&none)[0], "kernel-threads", "without the step that makes a partition, there is none");
     }
 
     #[test]
