@@ -425,7 +425,7 @@ impl Machine {
         self.others = sleeper.min(change).min(event).min(board);
     }
 
-    /// What the engine is told at the very end of a run: only who completes still counts, and what the meters read.
+    /// Inputs at the very end of a run: completions, and the readings of the meters. Nothing else counts there.
     pub(crate) fn last_inputs(&mut self, end: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         inputs.clear();
         self.measure(end, engine, inputs);
