@@ -45,7 +45,7 @@ impl<A: Actuator> Scheduler<A> {
         if stopped {
             slot.waits = Waits::No;
             slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
-            self.setup.levels.iter_mut().for_each(|levels| levels.frozen(task));
+            self.setup.dispatcher.frozen(task);
             self.meters[task.index()].held += WINDOW;
             self.hold(task, now + WINDOW);
         }
@@ -89,7 +89,7 @@ impl<A: Actuator> Scheduler<A> {
         let at_work = matches!(slot.program, Program::At { .. }) && self.setup.engine.place_of(task).is_some();
         let done = if outside || of_kernel || at_work { self.setup.actuator.start(slot.group) } else { Ok(()) };
         if at_work && done.is_ok() {
-            self.setup.levels.iter_mut().for_each(|levels| levels.thawed(task));
+            self.setup.dispatcher.thawed(task);
         }
         self.note(task, Refused::Held { until: self.now() }, done);
         let slot = &self.setup.slots[task.index()];

@@ -6,18 +6,18 @@ use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::ahead::WindowsAhead;
 use crate::causes::{CAUSES, Causes, Found, Response};
 use crate::change::{Change, Newcomer};
-use crate::levels::Levels;
+use crate::dispatch::{Before, Bench, Dispatcher, Kernel, of_plan};
 use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
-use crate::plan::{Dispatch, Plan, Process};
+use crate::plan::{Plan, Process};
 use crate::requests::Requests;
 use crate::resumes::Resumes;
 use crate::rings::Rings;
+use crate::slot::{Asked, Awaited, Observed, OfKernel, Slot};
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
-use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,8 @@ use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
+use takt_linux::Announcer;
 use takt_linux::rt::Class;
-use takt_linux::{Announcer, Group, JobEnd, PartitionHandle};
 use takt_trace::Stamped;
 
 /// How many completions one wait takes in.
@@ -84,84 +84,6 @@ pub(crate) trait Waiting<A: Actuator> {
     fn heard(&mut self) -> Option<Heard>;
 }
 
-/// A task and its process.
-pub(crate) struct Slot<R> {
-    pub(crate) group: Group,
-    pub(crate) partition: PartitionHandle,
-    /// The process that the scheduler knows, or waits for.
-    pub(crate) incarnation: Incarnation,
-    pub(crate) program: Program,
-    pub(crate) resume: Resume<R>,
-    pub(crate) asked: Asked,
-    /// The signal that reports an abort to the process.
-    pub(crate) abort_signal: Option<Signal>,
-    /// The kernel reports the ends of its jobs.
-    pub(crate) observed: Option<Observed>,
-    /// Its jobs have a CPU-time budget, so its CPU time is measured.
-    pub(crate) metered: bool,
-    /// Its jobs are segments of its program.
-    pub(crate) segments: Option<Terms>,
-    pub(crate) rings: Rings,
-    /// The changes of the source of its events, and until when that is muted.
-    pub(crate) changes: Rings,
-    pub(crate) muted_until: Option<Time>,
-    /// The process has a single thread, as far as is known.
-    pub(crate) alone: bool,
-    pub(crate) waits: Waits,
-    /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
-    pub(crate) limited: bool,
-    /// For a task that the kernel schedules.
-    pub(crate) kernel: Option<OfKernel>,
-    /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.
-    pub(crate) is_reserved: bool,
-}
-
-/// Ends of jobs that the kernel reports.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Observed {
-    /// Those at this instant or later count.
-    since: Span,
-    /// A stop of the process is reported as one, too: between a stop and the next start none counts.
-    stops: bool,
-}
-
-impl Observed {
-    fn new(of: JobEnd, actuator: &impl Actuator) -> Observed {
-        let stops = of == JobEnd::Sleep && actuator.stops_as_sleep();
-        Observed { since: if stops { Span::MAX } else { Span::ZERO }, stops }
-    }
-}
-
-/// A process that the kernel schedules. It is thawed at its first dispatch, and then not frozen before its end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OfKernel {
-    pub(crate) thawed: bool,
-    /// Its class has the parameters of its jobs, which the program cannot change.
-    fixed: bool,
-}
-
-/// The requests of a program through its page ([`takt_abi`]).
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Asked {
-    /// The number of the last one that was taken.
-    pub(crate) number: u32,
-    /// The event that answers it, unless it has been answered.
-    pub(crate) waits_for: Option<Awaited>,
-    /// The job that was announced to the program last, which its requests name.
-    pub(crate) told: JobId,
-}
-
-/// The event that answers a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaited {
-    /// The engine's next step.
-    Step(Kind),
-    /// The unlock of a resource by its holder.
-    Resource,
-    /// The dispatch of the next job.
-    Job,
-}
-
 /// What has been refused, and is to be tried again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
@@ -211,8 +133,9 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) announcer: Option<Arc<Announcer>>,
     /// See [`Plan::ends_with_processes`].
     pub(crate) ends_with_processes: bool,
-    /// With dispatch by priority.
-    pub(crate) levels: Option<Levels>,
+    /// How the tasks are dispatched that the kernel does not schedule.
+    pub(crate) dispatcher: Box<dyn Dispatcher<A>>,
+    pub(crate) of_kernel: Kernel,
     /// By task: its reactions.
     pub(crate) reactions: Vec<[Response; 2]>,
     pub(crate) causes: Causes,
@@ -533,7 +456,7 @@ impl<A: Actuator> Scheduler<A> {
     /// Whether the task's process is dispatched by freezing.
     #[cfg(test)]
     pub(crate) fn is_by_freezing(&self, task: TaskId) -> bool {
-        self.setup.levels.as_ref().is_none_or(|levels| levels.is_by_freezing(task))
+        self.setup.dispatcher.is_by_freezing(task)
     }
 
     /// What is left at `end`, the result of the last [`Scheduler::advance`].
@@ -698,7 +621,7 @@ impl<A: Actuator> Scheduler<A> {
                     if replaced {
                         self.absent.note(task);
                     }
-                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
+                    self.setup.dispatcher.replaced(task);
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
                     if replaced {
                         self.inputs.push(Input::Hold { task });
@@ -713,7 +636,7 @@ impl<A: Actuator> Scheduler<A> {
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
                     self.absent.note(task);
-                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
+                    self.setup.dispatcher.replaced(task);
                     self.inputs.push(match program {
                         Program::At { job, .. } if regular => Input::Complete { task, job },
                         _ => Input::Exit { task, ending: Ending { regular: false, replaced: true } },
@@ -740,7 +663,7 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.metered || slot.limited {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
-                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
+                    self.setup.dispatcher.replaced(task);
                     if self.setup.slots[task.index()].is_reserved {
                         // The engine does not know the task yet.
                         continue;
@@ -781,9 +704,9 @@ impl<A: Actuator> Scheduler<A> {
         if several {
             self.freeze_waiting(task);
         }
-        let Some(levels) = &mut self.setup.levels else { return };
-        levels.set_by_freezing(task, several);
-        let thawed = levels.is_thawed(task);
+        let dispatcher = &mut self.setup.dispatcher;
+        dispatcher.set_several(task, several);
+        let thawed = dispatcher.is_thawed(task);
         if several && thawed && self.refused[task.index()].is_none() {
             match self.setup.engine.place_of(task) {
                 Some(_) => self.raise(task),
@@ -1090,16 +1013,15 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    /// With dispatch by priority: freezes the tasks that were preempted and are so no more, as their job has ended, is blocked, or their CPU idles.
+    /// Freezes the tasks that the dispatcher has left thawed and that may not stay so: their job has ended, is blocked, or their CPU idles.
     fn freeze_unpreempted(&mut self) {
         let mut index = 0;
-        while let Some(&task) = self.setup.levels.as_ref().and_then(|levels| levels.all_thawed().get(index)) {
-            let stays = self.setup.engine.place_of(task).is_some() || self.setup.is_preempted(task);
-            if !stays && self.refused[task.index()].is_none() {
+        while let Some(&task) = self.setup.dispatcher.all_thawed().get(index) {
+            if !self.setup.may_stay(task) && self.refused[task.index()].is_none() {
                 self.stop(task);
             }
             // A frozen task has left the list.
-            index += usize::from(self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task)));
+            index += usize::from(self.setup.dispatcher.is_thawed(task));
         }
     }
 
@@ -1200,7 +1122,7 @@ impl<A: Actuator> Scheduler<A> {
         // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
-            let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
+            let thawed = self.setup.dispatcher.is_thawed(task);
             let waits = self.slots()[index].waits != Waits::No && !self.setup.actuator.waits(task);
             let runs = thawed || waits || self.slots()[index].kernel.is_some();
             if runs || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
@@ -1301,7 +1223,8 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
-            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len(), plan.priority)),
+            dispatcher: of_plan(plan),
+            of_kernel: Kernel,
             partitions: partitions(engine.system()),
             bounds: plan.keeps_its_cpus(),
             classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
@@ -1379,13 +1302,27 @@ impl<A: Actuator> Setup<A> {
         self.actuator.answer(task, asked.number, status);
     }
 
+    /// The dispatcher of a task, and what it acts on.
+    fn bench(&mut self, task: TaskId) -> (&mut dyn Dispatcher<A>, Bench<'_, A>) {
+        let Setup { engine, actuator, slots, places, partitions, dispatcher, of_kernel, .. } = self;
+        let dispatcher: &mut dyn Dispatcher<A> =
+            if slots[task.index()].kernel.is_some() { of_kernel } else { &mut **dispatcher };
+        (dispatcher, Bench { engine, actuator, slots, places, partitions })
+    }
+
+    /// Whether a thawed task may stay so.
+    fn may_stay(&mut self, task: TaskId) -> bool {
+        let (dispatcher, bench) = self.bench(task);
+        dispatcher.may_stay(task, &bench)
+    }
+
     /// Keeps a task off its CPU.
     fn stop(&mut self, task: TaskId) -> io::Result<()> {
-        match self.slots[task.index()].kernel {
-            Some(_) => self.report_abort(task),
-            None if self.is_preempted(task) => Ok(()),
-            None => self.freeze(task),
+        if self.slots[task.index()].kernel.is_some() {
+            self.report_abort(task)?;
         }
+        let (dispatcher, mut bench) = self.bench(task);
+        dispatcher.stop(task, &mut bench)
     }
 
     /// The process of a task that the kernel schedules is not stopped, so it learns at once that its job was aborted.
@@ -1408,50 +1345,14 @@ impl<A: Actuator> Setup<A> {
     }
 
     pub(crate) fn freeze(&mut self, task: TaskId) -> io::Result<()> {
-        let slot = &mut self.slots[task.index()];
-        match slot.program {
-            // From the request for the next process on, the group is the supervisor's.
-            Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
-            _ => self.actuator.stop(slot.group)?,
-        }
-        slot.waits = Waits::No;
-        if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
-            observed.since = Span::MAX;
-        }
-        self.levels.iter_mut().for_each(|levels| levels.frozen(task));
+        self.bench(task).1.freeze(task)?;
+        self.dispatcher.frozen(task);
         Ok(())
     }
 
-    /// Whether a task is thawed and need not be frozen: it is at a job that could run, and another task of its partition has its only CPU.
-    fn is_preempted(&self, task: TaskId) -> bool {
-        let (engine, index) = (&self.engine, task.index());
-        let Some(place) = self.levels.as_ref().and_then(|levels| levels.only_place(task)) else { return false };
-        let other = engine.running_on(place);
-        // One that has its job behind it could start to run before its next one.
-        matches!(self.slots[index].program, Program::At { .. })
-            && engine.place_of(task).is_none()
-            && engine.job(task).is_some_and(|job| job.ready)
-            && engine.budget_left(task).is_none_or(|left| left > Span::ZERO)
-            && other.is_some_and(|other| self.partitions[other.index()] == self.partitions[index])
-    }
-
-    /// With dispatch by priority: gives a running task a priority above all others on its CPUs.
     fn raise(&mut self, task: TaskId) -> io::Result<()> {
-        let Setup { engine, actuator, slots, levels, places, .. } = self;
-        let (Some(levels), Some(place)) = (levels, engine.place_of(task)) else { return Ok(()) };
-        levels.raise(task, place, &places[place.index()], |other, level| {
-            let slot = &slots[other.index()];
-            // The threads that a program with segments starts are ordinary ones.
-            let set = match slot.segments {
-                Some(_) => actuator.set_leader_class(slot.group, Class::Fifo(level)),
-                None => actuator.set_priority(slot.group, level),
-            };
-            match set {
-                // A process that it has left behind may still be in the group.
-                Err(e) if is_gone(&e) => Ok(()),
-                done => done,
-            }
-        })
+        let (dispatcher, mut bench) = self.bench(task);
+        dispatcher.raise(task, &mut bench)
     }
 
     fn dispatch(
@@ -1527,25 +1428,14 @@ impl<A: Actuator> Setup<A> {
                 }
             }
         }
-        let group = slot.group;
         let waited = std::mem::take(&mut slot.waits) != Waits::No;
-        if let Some(kernel) = &mut slot.kernel {
-            if !kernel.thawed {
-                actuator.start(group)?;
-                kernel.thawed = true;
-            }
-            return Ok(());
-        }
-        self.raise(task)?;
-        let Setup { actuator, levels, .. } = self;
-        let Some(levels) = levels else { return if runs || waited { Ok(()) } else { actuator.start(group) } };
-        if !levels.is_thawed(task) {
-            if !waited {
-                actuator.start(group)?;
-            }
-            levels.thawed(task);
-        }
-        Ok(())
+        let before = match (waited, runs) {
+            (true, _) => Before::Asleep,
+            (false, true) => Before::Running,
+            (false, false) => Before::Frozen,
+        };
+        let (dispatcher, mut bench) = self.bench(task);
+        dispatcher.start(task, before, &mut bench)
     }
 }
 

@@ -8,7 +8,8 @@
 
 use crate::actuator::Actuator;
 use crate::life::{Program, Resume};
-use crate::scheduler::{Awaited, Refused, Scheduler, Setup};
+use crate::scheduler::{Refused, Scheduler, Setup};
+use crate::slot::Awaited;
 use crate::terms::Terms;
 use std::io;
 use takt_abi::{Kind, Request, Status};
@@ -20,18 +21,18 @@ use takt_linux::rt::Class;
 impl<A: Actuator> Setup<A> {
     /// The process leaves its segment, or has none yet: it runs as an ordinary one. `job` is the segment if it was aborted.
     pub(crate) fn leave_segment(&mut self, task: TaskId, job: Option<JobId>) -> io::Result<()> {
-        let Setup { actuator, slots, levels, .. } = self;
+        let Setup { actuator, slots, dispatcher, .. } = self;
         let slot = &mut slots[task.index()];
         slot.program = Program::Outside { job };
-        levels.iter_mut().for_each(|levels| levels.changed_class(task));
+        dispatcher.changed_class(task);
         actuator.set_leader_class(slot.group, Class::Other)?;
         actuator.start(slot.group)
     }
 
     /// The process waits for the dispatch of its segment, frozen and in the class of the schedule.
     pub(crate) fn enter_segment(&mut self, task: TaskId) -> io::Result<()> {
-        let Setup { actuator, slots, classes, levels, .. } = self;
-        levels.iter_mut().for_each(|levels| levels.changed_class(task));
+        let Setup { actuator, slots, classes, dispatcher, .. } = self;
+        dispatcher.changed_class(task);
         let slot = &slots[task.index()];
         actuator.stop(slot.group)?;
         match classes[task.index()] {

@@ -8,7 +8,8 @@
 
 use crate::actuator::Actuator;
 use crate::life::{Program, Waits};
-use crate::scheduler::{Awaited, Refused, Scheduler, Slot};
+use crate::scheduler::{Refused, Scheduler};
+use crate::slot::{Awaited, Slot};
 use takt_core::model::TaskId;
 use takt_core::time::Span;
 
@@ -43,7 +44,7 @@ impl<A: Actuator> Scheduler<A> {
         if waits {
             slot.waits = Waits::Since(now);
             self.waiting.push(task);
-            self.setup.levels.iter_mut().for_each(|levels| levels.frozen(task));
+            self.setup.dispatcher.frozen(task);
         }
         waits
     }

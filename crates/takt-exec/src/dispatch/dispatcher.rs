@@ -1,0 +1,149 @@
+//! The interface of a dispatcher: how the processes of tasks are kept off their CPUs, and let onto them.
+//!
+//! The engine decides who runs, and a dispatcher makes the machine do that. As everything that the scheduler thread does, a dispatcher
+//! neither allocates after it is made nor blocks.
+
+use crate::actuator::{Actuator, is_gone};
+use crate::life::{Program, Waits};
+use crate::slot::Slot;
+use std::io;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{PartitionId, TaskId};
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+
+/// The state of a process before it is dispatched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Before {
+    /// Its group is frozen, or may be.
+    Frozen,
+    /// It sleeps until its next job, and is not frozen.
+    Asleep,
+    /// It runs.
+    Running,
+}
+
+/// The machine and the tasks, for a dispatcher.
+pub(crate) struct Bench<'a, A: Actuator> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) actuator: &'a A,
+    pub(crate) slots: &'a mut [Slot<A::Resume>],
+    /// The CPUs of the engine's places on this machine.
+    pub(crate) places: &'a [CpuSet],
+    /// By task: its partition in a window table.
+    pub(crate) partitions: &'a [Option<PartitionId>],
+}
+
+impl<A: Actuator> Bench<'_, A> {
+    /// Freezes the group of a task. A group without a process of the schedule is left alone.
+    ///
+    /// # Errors
+    /// Those of [`Actuator::stop`].
+    pub(crate) fn freeze(&mut self, task: TaskId) -> io::Result<()> {
+        let slot = &mut self.slots[task.index()];
+        match slot.program {
+            // From the request for the next process on, the group is the supervisor's.
+            Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
+            _ => self.actuator.stop(slot.group)?,
+        }
+        slot.waits = Waits::No;
+        if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
+            observed.since = Span::MAX;
+        }
+        Ok(())
+    }
+
+    /// Sets the FIFO priority of a task's process. A process that is gone is no error.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn set_level(&self, task: TaskId, level: u8) -> io::Result<()> {
+        let slot = &self.slots[task.index()];
+        // The threads that a program with segments starts are ordinary ones.
+        let set = match slot.segments {
+            Some(_) => self.actuator.set_leader_class(slot.group, Class::Fifo(level)),
+            None => self.actuator.set_priority(slot.group, level),
+        };
+        match set {
+            // A process that it has left behind may still be in the group.
+            Err(e) if is_gone(&e) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// A way to dispatch. There is one for all tasks of a run, and another one for the tasks in the kernel's classes.
+///
+/// An act that the machine refuses is reported, and asked for again later.
+pub(crate) trait Dispatcher<A: Actuator>: Send {
+    /// Keeps a task off its CPU that the engine has stopped. It may stay thawed where it cannot get the CPU of another task.
+    ///
+    /// # Errors
+    /// The kernel's refusal. The task may still run then.
+    fn stop(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()>;
+
+    /// Lets a task run that the engine has dispatched. Its process has the CPUs of the place, and its job is announced.
+    ///
+    /// # Errors
+    /// The kernel's refusal. The task may not run then.
+    fn start(&mut self, task: TaskId, before: Before, on: &mut Bench<'_, A>) -> io::Result<()>;
+
+    /// Sets the priority of a dispatched task again, after its number of threads has changed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    fn raise(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
+        let _ = (task, on);
+        Ok(())
+    }
+
+    /// The group of a task has been frozen, or its process waits for its next job without being frozen.
+    fn frozen(&mut self, task: TaskId) {
+        let _ = task;
+    }
+
+    /// The group of a task at a job has been thawed without a dispatch.
+    fn thawed(&mut self, task: TaskId) {
+        let _ = task;
+    }
+
+    /// The task's process is gone, or replaced by a frozen one.
+    fn replaced(&mut self, task: TaskId) {
+        let _ = task;
+    }
+
+    /// The process has changed its class, so it has no priority of a dispatch.
+    fn changed_class(&mut self, task: TaskId) {
+        let _ = task;
+    }
+
+    /// Whether the process has several threads, as far as is known.
+    fn set_several(&mut self, task: TaskId, several: bool) {
+        let _ = (task, several);
+    }
+
+    /// The tasks that are thawed, in no order: only those of a dispatcher that leaves stopped tasks thawed.
+    fn all_thawed(&self) -> &[TaskId] {
+        &[]
+    }
+
+    /// Whether a task of [`Dispatcher::all_thawed`] may stay thawed.
+    fn may_stay(&self, task: TaskId, on: &Bench<'_, A>) -> bool {
+        let _ = (task, on);
+        true
+    }
+
+    /// Whether the task is one of [`Dispatcher::all_thawed`].
+    fn is_thawed(&self, task: TaskId) -> bool {
+        let _ = task;
+        false
+    }
+
+    /// Whether the task is frozen whenever the engine stops it.
+    #[cfg(test)]
+    fn is_by_freezing(&self, task: TaskId) -> bool {
+        let _ = task;
+        true
+    }
+}

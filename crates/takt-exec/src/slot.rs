@@ -1,0 +1,89 @@
+//! A task and its process, as the scheduler knows them.
+
+use crate::actuator::Actuator;
+use crate::life::{Incarnation, Program, Resume, Waits};
+use crate::rings::Rings;
+use crate::terms::Terms;
+use rustix::process::Signal;
+use takt_abi::Kind;
+use takt_core::record::JobId;
+use takt_core::time::{Span, Time};
+use takt_linux::{Group, JobEnd, PartitionHandle};
+
+/// A task and its process.
+pub(crate) struct Slot<R> {
+    pub(crate) group: Group,
+    pub(crate) partition: PartitionHandle,
+    /// The process that the scheduler knows, or waits for.
+    pub(crate) incarnation: Incarnation,
+    pub(crate) program: Program,
+    pub(crate) resume: Resume<R>,
+    pub(crate) asked: Asked,
+    /// The signal that reports an abort to the process.
+    pub(crate) abort_signal: Option<Signal>,
+    /// The kernel reports the ends of its jobs.
+    pub(crate) observed: Option<Observed>,
+    /// Its jobs have a CPU-time budget, so its CPU time is measured.
+    pub(crate) metered: bool,
+    /// Its jobs are segments of its program.
+    pub(crate) segments: Option<Terms>,
+    pub(crate) rings: Rings,
+    /// The changes of the source of its events, and until when that is muted.
+    pub(crate) changes: Rings,
+    pub(crate) muted_until: Option<Time>,
+    /// The process has a single thread, as far as is known.
+    pub(crate) alone: bool,
+    pub(crate) waits: Waits,
+    /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
+    pub(crate) limited: bool,
+    /// For a task that the kernel schedules.
+    pub(crate) kernel: Option<OfKernel>,
+    /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.
+    pub(crate) is_reserved: bool,
+}
+
+/// Ends of jobs that the kernel reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed {
+    /// Those at this instant or later count.
+    pub(crate) since: Span,
+    /// A stop of the process is reported as one, too: between a stop and the next start none counts.
+    pub(crate) stops: bool,
+}
+
+impl Observed {
+    pub(crate) fn new(of: JobEnd, actuator: &impl Actuator) -> Observed {
+        let stops = of == JobEnd::Sleep && actuator.stops_as_sleep();
+        Observed { since: if stops { Span::MAX } else { Span::ZERO }, stops }
+    }
+}
+
+/// A process that the kernel schedules. It is thawed at its first dispatch, and then not frozen before its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfKernel {
+    pub(crate) thawed: bool,
+    /// Its class has the parameters of its jobs, which the program cannot change.
+    pub(crate) fixed: bool,
+}
+
+/// The requests of a program through its page ([`takt_abi`]).
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Asked {
+    /// The number of the last one that was taken.
+    pub(crate) number: u32,
+    /// The event that answers it, unless it has been answered.
+    pub(crate) waits_for: Option<Awaited>,
+    /// The job that was announced to the program last, which its requests name.
+    pub(crate) told: JobId,
+}
+
+/// The event that answers a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// The engine's next step.
+    Step(Kind),
+    /// The unlock of a resource by its holder.
+    Resource,
+    /// The dispatch of the next job.
+    Job,
+}
