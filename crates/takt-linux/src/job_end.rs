@@ -80,12 +80,13 @@ impl Tracepoints {
 }
 
 /// The folder of all tracepoints.
-fn events() -> io::Result<OwnedFd> {
+pub(crate) fn events() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(crate::tracing::root()?, "events", flags, Mode::empty())?)
 }
 
-fn number(events: &OwnedFd, name: &str) -> io::Result<u64> {
+/// The kernel's number of a tracepoint.
+pub(crate) fn number(events: &OwnedFd, name: &str) -> io::Result<u64> {
     let file = openat(events, format!("{name}/id"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = [0; 24];
     let length = read(&file, &mut text)?;
@@ -118,7 +119,7 @@ impl JobEnds {
             counter.filter(RETURNS)?;
             returns = Some(counter);
         }
-        Ok(JobEnds { of: points.of, ring: events.into_ring()?, _returns: returns, last: 0 })
+        Ok(JobEnds { of: points.of, ring: events.into_ring(1)?, _returns: returns, last: 0 })
     }
 
     /// From now on its events are heard there, each as a change.

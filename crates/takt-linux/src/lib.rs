@@ -33,6 +33,7 @@ mod sys;
 mod thread_class;
 mod unwaiting;
 
+pub mod blocking;
 pub mod count;
 pub mod disturbance;
 pub mod isolate;

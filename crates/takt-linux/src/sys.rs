@@ -527,7 +527,7 @@ struct EventAttr {
     _interrupt_registers: u64,
 }
 
-/// A tracepoint of one thread (`perf_event_open`), which is sampled, or counted for another one.
+/// A tracepoint (`perf_event_open`): of one thread, sampled, or counted for another one; or of one CPU, with its data.
 #[derive(Debug)]
 pub(crate) struct Counter(OwnedFd);
 
@@ -555,6 +555,37 @@ impl Counter {
         Counter::with(&attr, thread, by)
     }
 
+    /// The tracepoint of this number on a CPU, whatever runs there. Each sample has its instant and the data of the tracepoint. The ring's descriptor is
+    /// readable when `bytes` more have been written to it.
+    pub(crate) fn on_cpu(tracepoint: u64, cpu: usize, bytes: u32) -> io::Result<Counter> {
+        const TRACEPOINT: u32 = 2;
+        const TIME: u64 = 1 << 2;
+        const RAW: u64 = 1 << 10;
+        const BY_BYTES: u64 = 1 << 14;
+        const CHOSEN_CLOCK: u64 = 1 << 25;
+        let attr = EventAttr {
+            kind: TRACEPOINT,
+            size: size_of::<EventAttr>() as u32,
+            config: tracepoint,
+            period: 1,
+            sampled: TIME | RAW,
+            flags: CHOSEN_CLOCK | BY_BYTES,
+            wakeup_events: bytes,
+            clock: libc::CLOCK_MONOTONIC,
+            ..EventAttr::default()
+        };
+        Counter::open_as(&attr, -1, cpu as c_long, None)
+    }
+
+    /// From now on its samples are written to this ring, which is one of the same CPU.
+    pub(crate) fn write_to(&self, ring: &Ring) -> io::Result<()> {
+        // _IO('$', 5)
+        const SET_OUTPUT: libc::Ioctl = 0x2405 as libc::Ioctl;
+        // SAFETY: both descriptors are open; the kernel touches no memory of this process.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), SET_OUTPUT, ring.fd.as_raw_fd()) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// The CPU time of a thread from now on, which one read of its descriptor gives. The kernel lets no other process read the clock of a thread
     /// (`pid_for_clock` in `kernel/time/posix-cpu-timers.c`).
     pub(crate) fn cpu_time(thread: i32) -> io::Result<OwnedFd> {
@@ -570,12 +601,16 @@ impl Counter {
     }
 
     fn with(attr: &EventAttr, thread: i32, by: Option<&Counter>) -> io::Result<Counter> {
+        Counter::open_as(attr, thread, -1, by)
+    }
+
+    /// A thread or a CPU of -1 is any.
+    fn open_as(attr: &EventAttr, thread: i32, cpu: c_long, by: Option<&Counter>) -> io::Result<Counter> {
         const CLOSE_ON_EXEC: c_long = 1 << 3;
         let by = by.map_or(-1, |by| c_long::from(by.0.as_raw_fd()));
-        let any_cpu: c_long = -1;
         // SAFETY: the kernel reads `size` bytes of a live structure of that layout.
         let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, &raw const *attr, c_long::from(thread), any_cpu, by, CLOSE_ON_EXEC)
+            libc::syscall(libc::SYS_perf_event_open, &raw const *attr, c_long::from(thread), cpu, by, CLOSE_ON_EXEC)
         };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -594,15 +629,16 @@ impl Counter {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The ring of its samples.
-    pub(crate) fn into_ring(self) -> io::Result<Ring> {
+    /// The ring of its samples, with a number of pages that is a power of two.
+    pub(crate) fn into_ring(self, pages: usize) -> io::Result<Ring> {
         let page = rustix::param::page_size();
+        let size = pages * page;
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, self.0.as_raw_fd());
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let at = unsafe { libc::mmap(ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, fd, 0) };
+        let at = unsafe { libc::mmap(ptr::null_mut(), page + size, access, libc::MAP_SHARED, fd, 0) };
         match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
             Some(at) => {
-                let ring = Ring { fd: self.0, at: at.cast(), page };
+                let ring = Ring { fd: self.0, at: at.cast(), page, size, lost: 0 };
                 ring.touch();
                 Ok(ring)
             }
@@ -611,12 +647,16 @@ impl Counter {
     }
 }
 
-/// The samples of a tracepoint, in a page that the kernel writes, after a page with the positions in it.
+/// The samples of tracepoints, in pages that the kernel writes, after a page with the positions in them.
 #[derive(Debug)]
 pub(crate) struct Ring {
     fd: OwnedFd,
     at: ptr::NonNull<u8>,
     page: usize,
+    /// Bytes after that page.
+    size: usize,
+    /// How many samples the kernel had no room for, as far as it has been read.
+    lost: u64,
 }
 
 // SAFETY: the memory belongs to no thread. Reading takes `&mut self`.
@@ -627,18 +667,35 @@ const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
 impl Ring {
-    /// Has the kernel enter both pages into the table of this process, which it does at the first access, also of locked memory. Otherwise the thread
+    /// Has the kernel enter all pages into the table of this process, which it does at the first access, also of locked memory. Otherwise the thread
     /// that takes the first sample would have these page faults.
     fn touch(&self) {
         // SAFETY: an aligned word of each page of a mapping that lives as long as `self`. Nothing has been read yet, so the position is zero.
         unsafe {
             AtomicU64::from_ptr(self.at.as_ptr().add(TAIL).cast()).store(0, Ordering::Relaxed);
-            self.at.as_ptr().add(self.page).read_volatile();
+            for offset in (0..self.size).step_by(self.page) {
+                self.at.as_ptr().add(self.page + offset).read_volatile();
+            }
+        }
+    }
+
+    /// How many samples the kernel had no room for. It reports that before the next sample that it has room for.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether it has something to read. No system call.
+    pub(crate) fn is_empty(&self) -> bool {
+        // SAFETY: both are aligned words of a mapping that lives as long as `self`.
+        unsafe {
+            let word = |offset| AtomicU64::from_ptr(self.at.as_ptr().add(offset).cast());
+            word(HEAD).load(Ordering::Acquire) == word(TAIL).load(Ordering::Relaxed)
         }
     }
 
     /// Takes the next sample, and says how many of its words were put into `into`.
     pub(crate) fn take<const N: usize>(&mut self, into: &mut [u64; N]) -> Option<usize> {
+        const LOST: u64 = 2;
         const SAMPLE: u64 = 9;
         // SAFETY: both are aligned words of a mapping that lives as long as `self`. The kernel writes the first and reads the second,
         // each with one access.
@@ -652,10 +709,10 @@ impl Ring {
             if position == filled {
                 return None;
             }
-            // SAFETY: the word lies in the second page, aligned, since records are multiples of it. The kernel does not write between the
+            // SAFETY: the word lies after the first page, aligned, since records are multiples of it. The kernel does not write between the
             // two positions.
             let word = |index: usize| unsafe {
-                let offset = (position as usize).wrapping_add(8 * index) % self.page;
+                let offset = (position as usize).wrapping_add(8 * index) % self.size;
                 self.at.as_ptr().add(self.page + offset).cast::<u64>().read()
             };
             // The header: its kind in 32 bits, 16 bits of something else, and its length in 16 bits, in the order of memory.
@@ -666,7 +723,10 @@ impl Ring {
             let next = if bytes < 8 { filled } else { position + bytes };
             let words = ((bytes / 8) as usize).saturating_sub(1).min(N);
             (0..words).for_each(|index| into[index] = word(index + 1));
+            // The number of the event, and how many were lost.
+            let lost = if kind == LOST && bytes >= 24 { word(2) } else { 0 };
             tail.store(next, Ordering::Release);
+            self.lost += lost;
             if kind == SAMPLE {
                 return Some(words);
             }
@@ -683,7 +743,7 @@ impl AsFd for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the memory was mapped with this size, and no borrow of it is left.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), 2 * self.page) };
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.page + self.size) };
     }
 }
 

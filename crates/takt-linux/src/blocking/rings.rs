@@ -1,0 +1,260 @@
+//! The rings that the kernel writes the records of its scheduler to, one for each CPU.
+
+use super::decode::{Change, Formats, Switch, WORDS};
+use crate::disturbance;
+use crate::group::Unavailable;
+use crate::job_end::{events, number};
+use crate::sys::{Counter, Ring};
+use crate::tracing::text;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::io;
+use std::ops::RangeInclusive;
+use takt_core::time::Span;
+
+/// The size of the ring of a CPU, in pages: room for 340 records where a page has 4 KiB.
+const PAGES: usize = 8;
+/// When the descriptor of the rings becomes readable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notices {
+    /// When half of a ring is full: the records are read when there is another reason to do so.
+    Quiet,
+    /// At each record.
+    Each,
+}
+
+/// The rings of all CPUs.
+#[derive(Debug)]
+pub struct Switches {
+    formats: Formats,
+    cpus: Vec<CpuRing>,
+    /// The records that the kernel had no room for, up to the last look.
+    lost: u64,
+}
+
+#[derive(Debug)]
+struct CpuRing {
+    ring: Ring,
+    /// The first record that has not been taken.
+    next: Option<Switch>,
+    /// They write to the ring of the first.
+    _others: [Counter; 2],
+}
+
+impl CpuRing {
+    fn open(formats: &Formats, cpu: usize, filters: &Filters, notices: Notices) -> io::Result<CpuRing> {
+        let half = PAGES * rustix::param::page_size() / 2;
+        let bytes = if notices == Notices::Each { 1 } else { half as u32 };
+        let open = |number: u16, filter: &str| {
+            let counter = Counter::on_cpu(number.into(), cpu, bytes)?;
+            counter.filter(filter)?;
+            Ok::<Counter, io::Error>(counter)
+        };
+        let [switch, wakeup, begin] = formats.numbers();
+        let ring = open(switch, &filters.switch)?.into_ring(PAGES)?;
+        let others = [open(wakeup, &filters.wakeup)?, open(begin, &filters.wakeup)?];
+        others.iter().try_for_each(|other| other.write_to(&ring))?;
+        Ok(CpuRing { ring, next: None, _others: others })
+    }
+
+    /// Decodes the next record, unless that has happened.
+    fn look(&mut self, formats: &Formats) {
+        let mut sample = [0; WORDS];
+        while self.next.is_none()
+            && let Some(words) = self.ring.take(&mut sample)
+        {
+            self.next = formats.decode(&sample[..words]);
+        }
+    }
+}
+
+/// Expressions of fields of the tracepoints.
+#[derive(Debug)]
+pub(super) struct Filters {
+    pub(super) switch: String,
+    pub(super) wakeup: String,
+}
+
+/// `sched_switch`: the states in which a thread leaves its CPU without being runnable (`TASK_REPORT` of `include/linux/sched.h`). A preempted thread has none.
+const LEAVES: &str = "prev_state & 127";
+
+impl Filters {
+    /// Threads of the class FIFO with these priorities. The kernel counts priorities downwards from 99.
+    pub(super) fn of_priorities(fifo: &RangeInclusive<u8>) -> Filters {
+        let (first, last) = (99 - fifo.end(), 99 - fifo.start());
+        Filters {
+            switch: format!("prev_prio >= {first} && prev_prio <= {last} && {LEAVES}"),
+            wakeup: format!("prio >= {first} && prio <= {last}"),
+        }
+    }
+
+    pub(super) fn of_thread(thread: i32) -> Filters {
+        Filters { switch: format!("prev_pid == {thread} && {LEAVES}"), wakeup: format!("pid == {thread}") }
+    }
+}
+
+impl Switches {
+    /// Observes all threads with a FIFO priority in this range, on all CPUs, from now on.
+    ///
+    /// # Errors
+    /// The kernel does not let this user observe other processes, or lacks what is needed.
+    pub fn open(fifo: &RangeInclusive<u8>, notices: Notices) -> Result<Switches, Unavailable> {
+        Switches::try_out()?;
+        Switches::with(&Filters::of_priorities(fifo), notices)
+    }
+
+    /// Has the kernel report a sleep of the calling thread.
+    ///
+    /// # Errors
+    /// As [`Switches::open`].
+    pub fn try_out() -> Result<(), Unavailable> {
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut switches = Switches::with(&Filters::of_thread(own), Notices::Quiet)?;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let mut seen = Vec::new();
+        while let Some(switch) = switches.take(crate::timer::now()) {
+            seen.push(switch.change);
+        }
+        if seen.ends_with(&[Change::Blocks, Change::Wakes]) {
+            return Ok(());
+        }
+        Err(Unavailable {
+            reason: "the kernel reports no sleep of this process, which is in a PID namespace of its own".to_owned(),
+            fix: "run takt in the namespace of the host (docker run --pid=host)".to_owned(),
+        })
+    }
+
+    pub(super) fn with(filters: &Filters, notices: Notices) -> Result<Switches, Unavailable> {
+        let formats = formats().map_err(|e| Unavailable {
+            reason: format!("the kernel's tracepoints of its scheduler cannot be read: {e}"),
+            fix: "run as root; the kernel needs CONFIG_TRACEFS".to_owned(),
+        })?;
+        let online = disturbance::online().ok_or_else(|| Unavailable {
+            reason: "the kernel does not show which CPUs are online".to_owned(),
+            fix: "mount -t sysfs sysfs /sys".to_owned(),
+        })?;
+        let open = |cpu| CpuRing::open(&formats, cpu, filters, notices);
+        let cpus = online.iter().map(open).collect::<io::Result<Vec<CpuRing>>>();
+        let cpus = cpus.map_err(|e| Unavailable {
+            reason: format!("the kernel refuses to observe its CPUs: {e}"),
+            fix: match Errno::from_io_error(&e) {
+                Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)".to_owned(),
+                _ => "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)".to_owned(),
+            },
+        })?;
+        Ok(Switches { formats, cpus, lost: 0 })
+    }
+
+    /// From now on its notices are heard there, each as a change.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn register(&self, epoll: &impl AsFd, data: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        self.cpus.iter().try_for_each(|cpu| Ok(epoll::add(epoll, &cpu.ring, EventData::new_u64(data), flags)?))
+    }
+
+    /// Whether a record waits to be taken. No system call. O(CPUs).
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.next.is_some() || !cpu.ring.is_empty())
+    }
+
+    /// The instant of the next record, if there is one. O(CPUs).
+    pub fn first(&mut self) -> Option<Span> {
+        self.cpus.iter_mut().for_each(|cpu| cpu.look(&self.formats));
+        self.cpus.iter().filter_map(|cpu| cpu.next.map(|switch| switch.at)).min()
+    }
+
+    /// Takes the next record, if its instant is not after `until`. The records of all CPUs come in the order of their instants. It neither blocks nor
+    /// allocates, and makes no system call. O(CPUs).
+    pub fn take(&mut self, until: Span) -> Option<Switch> {
+        self.cpus.iter_mut().for_each(|cpu| cpu.look(&self.formats));
+        take_first(self.cpus.iter_mut().map(|cpu| &mut cpu.next), until)
+    }
+
+    /// How many records were lost since the last call, because a ring was full: the states of threads are unknown until their next records.
+    pub fn take_lost(&mut self) -> u64 {
+        let lost = self.cpus.iter().map(|cpu| cpu.ring.lost()).sum();
+        lost - std::mem::replace(&mut self.lost, lost)
+    }
+}
+
+/// Takes the earliest of these, if its instant is not after `until`. Of several with one instant, a block comes before a wake-up: the kernel reports the
+/// wake-up of a thread after its block.
+pub(super) fn take_first<'a>(heads: impl Iterator<Item = &'a mut Option<Switch>>, until: Span) -> Option<Switch> {
+    let first = heads.filter(|head| head.is_some_and(|switch| switch.at <= until));
+    first.min_by_key(|head| head.map(|switch| (switch.at, switch.change))).and_then(Option::take)
+}
+
+fn formats() -> io::Result<Formats> {
+    let events = events()?;
+    let of = |name: &str| {
+        let number = u16::try_from(number(&events, name)?).map_err(io::Error::other)?;
+        Ok::<(u16, String), io::Error>((number, text(&events, &format!("{name}/format"))?))
+    };
+    let all = ["sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new"].map(of);
+    let [switch, wakeup, begin] = all;
+    Formats::parse([switch?, wakeup?, begin?].each_ref().map(|(number, text)| (*number, text.as_str())))
+        .ok_or_else(|| io::Error::other("the format of its scheduler's tracepoints is not known"))
+}
+
+/// The time that one record takes from the CPU on which it is written, measured with two threads that send a byte to and fro: the median of several rounds.
+///
+/// # Errors
+/// As [`Switches::open`]; and when the threads cannot be set up.
+pub fn cost() -> Result<Span, Unavailable> {
+    const TURNS: i64 = 400;
+    const ROUNDS: usize = 9;
+    let failed =
+        |e: io::Error| Unavailable { reason: format!("the cost cannot be measured: {e}"), fix: "run as root".into() };
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let round = |switches: Option<&mut Switches>| {
+        let took = ping_pong(TURNS).map_err(failed)?;
+        let records = switches.map_or(0, |switches| std::iter::from_fn(|| switches.take(Span::MAX)).count());
+        Ok::<(Span, usize), Unavailable>((took, records))
+    };
+    let mut costs = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let (without, _) = round(None)?;
+        let mut switches = Switches::with(&Filters::of_thread(own), Notices::Quiet)?;
+        let (with, _) = round(Some(&mut switches))?;
+        // The own thread blocks and wakes up once in a turn.
+        costs.push((with - without).ns() / (2 * TURNS));
+    }
+    costs.sort_unstable();
+    Ok(Span::from_ns(costs[ROUNDS / 2].max(0)))
+}
+
+/// The CPU time that this thread and another one on its CPU need to exchange so many bytes.
+fn ping_pong(turns: i64) -> io::Result<Span> {
+    let (here, there) = std::os::unix::net::UnixStream::pair()?;
+    let cpu = crate::rt::affinity(0)?.iter().next().map(takt_core::cpus::CpuSet::single);
+    let pin = move || cpu.map_or(Ok(()), |cpu| crate::rt::set_affinity(0, &cpu));
+    let before = crate::rt::affinity(0)?;
+    let echo = std::thread::spawn(move || {
+        pin()?;
+        let mut byte = [0];
+        for _ in 0..turns {
+            rustix::io::read(&there, &mut byte)?;
+            rustix::io::write(&there, &byte)?;
+        }
+        Ok::<(), io::Error>(())
+    });
+    let exchange = || {
+        pin()?;
+        let began = crate::timer::cpu_now();
+        let mut byte = [0];
+        for _ in 0..turns {
+            rustix::io::write(&here, &byte)?;
+            rustix::io::read(&here, &mut byte)?;
+        }
+        Ok::<Span, io::Error>(crate::timer::cpu_now() - began)
+    };
+    let took = exchange();
+    let _ = crate::rt::set_affinity(0, &before);
+    drop(here);
+    let echoed = echo.join().map_err(|_| io::Error::other("a thread failed"))?;
+    took.and_then(|took| echoed.map(|()| took))
+}
