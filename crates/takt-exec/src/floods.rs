@@ -1,7 +1,9 @@
 //! Floods: programs and sources of events that wake the scheduler thread all the time.
 //!
 //! A program floods it by rings of the bell without a request, requests that do not wait for the answer to the one before, and
-//! requests outside of segments, which no dispatch and no budget bounds.
+//! requests outside of segments, which no dispatch and no budget bounds. The request for a segment counts only until the program ends the
+//! segment: it was dispatched then, and the policy and its budget have bounded it as every other job. So a program that waits for each
+//! answer and ends its segments is never frozen. Segments that are aborted count: an early abort bounds nothing.
 //!
 //! Each ring wakes the scheduler thread, which takes its CPU from the tasks there. So a program that exceeds [`crate::rings::BURST`] such
 //! rings within [`WINDOW`] is frozen for [`WINDOW`]. To the engine its job continues to run and consumes that time ([`crate::meter`]).
@@ -16,17 +18,33 @@ use crate::life::Program;
 use crate::life::Waits;
 use crate::rings::WINDOW;
 use crate::scheduler::{Refused, Scheduler};
-use takt_abi::Request;
+use takt_abi::{Kind, Request};
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
 use takt_core::time::Time;
 
 impl<A: Actuator> Scheduler<A> {
-    /// Whether a request follows a correct one: its program has waited for the answer, and is at a job.
-    pub(crate) fn is_in_order(&self, task: TaskId, request: &Request) -> bool {
-        let slot = &self.setup.slots[task.index()];
-        let at_job = matches!(slot.program, Program::At { .. });
-        at_job && slot.asked.waits_for.is_none() && request.number == slot.asked.number.wrapping_add(1)
+    /// The program of a task has made a request. Returns whether it may be handled: a program that floods is frozen before that.
+    pub(crate) fn is_admitted(&mut self, task: TaskId, request: &Request) -> bool {
+        let slot = &mut self.setup.slots[task.index()];
+        let has_waited = slot.asked.waits_for.is_none() && request.number == slot.asked.number.wrapping_add(1);
+        let is_bounded = match slot.program {
+            Program::At { .. } => true,
+            // The end of a segment that was aborted. It comes once for each that was dispatched.
+            Program::Outside { job } => job.is_some() && request.kind == Some(Kind::End),
+            _ => false,
+        };
+        if has_waited {
+            slot.rings.excuse();
+        }
+        (has_waited && is_bounded) || !self.rung_in_vain(task)
+    }
+
+    /// The program of a task has rung, and there is no request that has not been read.
+    pub(crate) fn rung_without_request(&mut self, task: TaskId) {
+        if !self.setup.slots[task.index()].rings.is_excused() {
+            self.rung_in_vain(task);
+        }
     }
 
     /// The program of a task has rung without cause. Returns whether it is frozen for that; its request waits meanwhile.

@@ -502,15 +502,12 @@ impl<A: Actuator> Scheduler<A> {
         if matches!(slot.program, Program::At { .. } | Program::Outside { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
                 Rung::Request(request) => {
-                    if self.is_in_order(task, &request) || !self.rung_in_vain(task) {
+                    if self.is_admitted(task, &request) {
                         self.asked(task, request);
                     }
                     return;
                 }
-                Rung::Nothing => {
-                    self.rung_in_vain(task);
-                    return;
-                }
+                Rung::Nothing => return self.rung_without_request(task),
                 Rung::Completion => {}
             }
         }
@@ -529,9 +526,7 @@ impl<A: Actuator> Scheduler<A> {
             | Program::Waiting
             | Program::Outside { .. }
             | Program::Absent { asked: false, .. }
-            | Program::Gone => {
-                self.rung_in_vain(task);
-            }
+            | Program::Gone => self.rung_without_request(task),
         }
     }
 

@@ -102,6 +102,7 @@ impl<A: Actuator> Scheduler<A> {
         self.inputs.push(Input::Complete { task, job });
         let done = self.setup.leave_segment(task, None);
         self.note(task, Refused::Leave, done);
+        self.setup.slots[task.index()].rings.ended_segment();
         self.setup.answer(task, Status::Done);
     }
 

@@ -146,6 +146,8 @@ pub(crate) struct World {
     pub(crate) grain: Span,
     /// A task whose program writes garbage to its page all the time.
     pub(crate) hostile: Option<Hostile>,
+    /// A program that executes one segment after another.
+    pub(crate) segmenting: Option<Segmenting>,
     /// How often the CPU time of a process was measured.
     pub(crate) measurements: u64,
     /// The room in the ring from the scheduler to the supervisor.
@@ -186,6 +188,45 @@ impl Changing {
             self.changed = true;
             self.next = if self.next + self.every > self.until { Span::MAX } else { self.next + self.every };
         }
+    }
+}
+
+/// A program that begins and ends segments all the time, and waits for each answer. Between two requests it works for a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Segmenting {
+    pub(crate) task: TaskId,
+    /// The relative deadline of each segment.
+    pub(crate) deadline: Span,
+    /// So much work is between two requests.
+    pub(crate) work: Span,
+    pub(crate) begun: u64,
+    pub(crate) aborted: u64,
+    /// The longest time from a request to its answer.
+    pub(crate) longest: Span,
+    asked: Span,
+    inside: bool,
+}
+
+impl Segmenting {
+    pub(crate) fn new(task: TaskId, deadline: Span, work: Span) -> Segmenting {
+        let (begun, aborted, longest, asked) = (0, 0, Span::ZERO, Span::ZERO);
+        Segmenting { task, deadline, work, begun, aborted, longest, asked, inside: false }
+    }
+
+    /// The next request, made now.
+    fn ask(&mut self, page: &Page, now: Span) -> Doing {
+        self.asked = now;
+        let (kind, terms) = if self.inside { (Kind::End, [0; 3]) } else { (Kind::Begin, [self.deadline.ns(), 0, -1]) };
+        Doing::Asks(kind, page.ask(kind, page.present().number, terms))
+    }
+
+    /// The answer to its request.
+    fn answered(&mut self, kind: Kind, status: Status, now: Span) -> Doing {
+        self.longest = self.longest.max(now - self.asked);
+        self.inside = kind == Kind::Begin && status == Status::Done;
+        self.begun += u64::from(self.inside);
+        self.aborted += u64::from(status == Status::Aborted);
+        Doing::Work(self.work)
     }
 }
 
@@ -276,6 +317,7 @@ impl World {
             several: None,
             grain: Span::ZERO,
             hostile: None,
+            segmenting: None,
             measurements: 0,
             ring: 1 << 12,
             sources: Vec::new(),
@@ -419,6 +461,9 @@ impl World {
 
     /// A process has done what it was at.
     fn complete(&mut self, pid: i32) {
+        if self.next_segment(pid) {
+            return;
+        }
         if self.next_step(pid) {
             return;
         }
@@ -436,6 +481,16 @@ impl World {
         process.doing = Doing::Waits;
         self.signal_completion(task, incarnation);
         self.go_on(pid);
+    }
+
+    /// A program that executes segments makes its next request. `false` for another program.
+    fn next_segment(&mut self, pid: i32) -> bool {
+        let process = self.processes.get_mut(&pid).expect("a live process");
+        let (task, incarnation) = (process.task, process.incarnation);
+        let Some(segmenting) = self.segmenting.as_mut().filter(|own| own.task == task) else { return false };
+        process.doing = segmenting.ask(&self.pages[task.index()], self.now);
+        self.signal_completion(task, incarnation);
+        true
     }
 
     /// Executes the next step of a job, or requests the next job. `false` for a program without steps.
@@ -483,7 +538,13 @@ impl World {
     /// A request has been answered.
     fn answered(&mut self, task: TaskId) {
         let page = &self.pages[task.index()];
+        let mut own = self.segmenting.as_mut().filter(|own| own.task == task);
         for process in self.processes.values_mut().filter(|process| process.task == task && process.leader) {
+            if let (Some(own), Doing::Asks(kind, number)) = (&mut own, process.doing) {
+                let status = page.answered(number);
+                process.doing = status.map_or(process.doing, |status| own.answered(kind, status, self.now));
+                continue;
+            }
             match process.doing {
                 Doing::Asks(Kind::Next, number) if page.answered(number).is_some() => process.doing = Doing::Begins,
                 // It continues as soon as it runs.
@@ -778,7 +839,13 @@ impl Processes for Machine {
         world.refuse_supervisor().what("cannot start a process")?;
         // One that initialises does so for a while.
         let init = world.plan.processes[task.index()].init;
-        let doing = if init { Doing::Work(world.faults.initialisation()) } else { Doing::Begins };
+        let segmenting = world.segmenting.as_ref().is_some_and(|own| own.task == task);
+        let doing = match segmenting {
+            // Its first request comes after the schedule has begun.
+            true => Doing::Work(Span::from_ms(3)),
+            false if init => Doing::Work(world.faults.initialisation()),
+            false => Doing::Begins,
+        };
         let pid = world.new_pid();
         let process = Process {
             task,
@@ -798,7 +865,7 @@ impl Processes for Machine {
         };
         let page = &world.pages[task.index()];
         page.reset(0);
-        if !world.programs[task.index()].steps.is_empty() {
+        if segmenting || !world.programs[task.index()].steps.is_empty() {
             page.attach().expect("a page of this version");
         }
         world.processes.insert(pid, process);

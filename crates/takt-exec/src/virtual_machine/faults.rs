@@ -35,6 +35,8 @@ pub(crate) struct Faults {
     /// The whole machine stands still while its clock advances, as under a host that pauses it: instants and lengths.
     pauses: VecDeque<(Span, Span)>,
     signals_unasked: bool,
+    /// Each signal is heard once more, just after it was handled.
+    echoes: bool,
     /// Acts of the supervisor are refused, too, by which a task can end for good.
     hinders_supervisor: bool,
     /// The machine tells of groups that become empty.
@@ -145,6 +147,11 @@ impl Faults {
         faults
     }
 
+    /// A machine on which nothing goes wrong but that each signal is heard once more.
+    pub(crate) fn echoing() -> Faults {
+        Faults { echoes: true, ..Faults::none() }
+    }
+
     /// A number from 0 to `most`.
     fn draw(&mut self, most: u64) -> u64 {
         self.drawn += 1;
@@ -180,6 +187,9 @@ impl Faults {
 
     /// How late a completion signal is heard, and how late once more.
     pub(crate) fn hearing(&mut self) -> (Span, Option<Span>) {
+        if self.echoes {
+            return (Span::ZERO, Some(Span::from_ns(1)));
+        }
         let late = self.delay(self.late_signals, Span::from_ms(4)).unwrap_or_default();
         (late, self.delay(self.double_signals, Span::from_ms(4)))
     }
@@ -211,7 +221,7 @@ impl Faults {
 
     /// Whether each signal means a completion.
     pub(crate) fn signals_are_exact(&self) -> bool {
-        self.double_signals == 0 && !self.signals_unasked
+        self.double_signals == 0 && !self.echoes && !self.signals_unasked
     }
 
     /// When the next strike or pause comes.

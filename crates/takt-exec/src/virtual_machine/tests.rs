@@ -2,7 +2,7 @@
 
 #![cfg(test)]
 
-use super::{Changing, Faults, Hostile, Machine, drive};
+use super::{Changing, Faults, Hostile, Machine, Segmenting, drive};
 use crate::causes::Found;
 use crate::meter::PER_STEP;
 use crate::plan::{Cause, Dispatch, Hooks, KernelTask, Plan, Process, Reaction, SchedulerClass};
@@ -619,6 +619,42 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     println!("{requests} inputs, {compared} runs compared, {threads} of them with a hostile thread, {floods} floods");
     let all = requests > 100_000 && compared > 500 && threads > 100 && floods > 1000;
     assert!(first.is_some() || all, "{requests} {compared} {threads} {floods}");
+}
+
+/// A run of a program that executes segments all the time, beside a task that is more urgent.
+fn segmenting(deadline: Span, faults: Faults, length: Span) -> (drive::Ran, Segmenting) {
+    let text = "policy: fp\ncpus: 0\nlate: abort\ntasks:\n\
+                - {name: a, cmd: x, period: 50ms, runtime: 200us, priority: 9}\n\
+                - {name: segments, cmd: x, event: {segments: yes, distance: 1us}, deadline: 20ms, runtime: 10us, \
+                   budget: 1ms, priority: 1}\n";
+    let source = Source { name: "segments.yaml".into(), text: text.to_owned() };
+    let (system, plan, programs) = plan(&load(source), length);
+    let mut machine = Machine::new(plan.clone(), faults);
+    machine.world().segmenting = Some(Segmenting::new(TaskId(1), deadline, Span::from_us(2)));
+    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+    let own = machine.world().segmenting.take().expect("its own account");
+    (ran, own)
+}
+
+/// A program that waits for each answer is never frozen, however often it asks. It also rings after the scheduler has read its request.
+#[test]
+fn ten_thousand_segments_in_a_row_are_no_flood() {
+    for faults in [Faults::none(), Faults::echoing()] {
+        let (ran, own) = segmenting(Span::from_ms(20), faults, Span::from_ms(120));
+        assert!(own.begun > 10_000 && own.aborted == 0, "{own:?}");
+        assert!(own.longest <= Span::from_ms(1), "{own:?}");
+        assert_eq!(ran.outcome.floods, [0, 0], "{own:?}");
+        assert_eq!(ran.outcome.engine.counts(TaskId(1)).missed, 0);
+    }
+}
+
+/// Segments that are over at once have no job that bounds their program. So it is contained.
+#[test]
+fn segments_that_are_aborted_at_once_are_a_flood() {
+    let (ran, own) = segmenting(Span::from_ns(1), Faults::none(), Span::from_ms(120));
+    assert!(own.aborted > 500, "{own:?}");
+    assert!((5..=12).contains(&ran.outcome.floods[1]), "{:?} {own:?}", ran.outcome.floods);
+    assert_eq!(ran.outcome.engine.counts(TaskId(0)).missed, 0);
 }
 
 /// The releases of each task's jobs by events, among the inputs of a run.
