@@ -1,7 +1,8 @@
 //! Blocks and wake-ups of threads in the middle of a job, as the kernel's scheduler reports them, each with its instant of the monotonic clock.
 //!
-//! Each CPU has one ring for three tracepoints (`perf_event_open`): `sched_switch` reports that a thread leaves its CPU because it blocks or ends,
-//! `sched_wakeup` that it is runnable again, `sched_wakeup_new` that it begins. The kernel filters them by the priorities of a run's
+//! Each CPU has a ring for three tracepoints (`perf_event_open`): `sched_switch` reports that a thread leaves its CPU because it blocks or ends,
+//! `sched_wakeup` that it is runnable again, `sched_wakeup_new` that it begins. A second ring has the threads that get the CPU, because a wake-up is
+//! missing now and then (one of some 2000 in a virtual machine). The kernel filters them by the priorities of a run's
 //! processes and by the state of the thread, so other threads cost the check of the filter. A tracepoint that is bound to a process would report no wake-up by
 //! another process, therefore these are bound to CPUs.
 //!

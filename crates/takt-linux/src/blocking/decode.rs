@@ -17,6 +17,8 @@ pub enum Change {
     Blocks,
     /// It is runnable.
     Wakes,
+    /// It gets a CPU.
+    Runs,
     /// It has ended.
     Ends,
 }
@@ -30,6 +32,15 @@ pub struct Switch {
     pub thread: i32,
     /// Its change.
     pub change: Change,
+}
+
+/// The meaning of the records of `sched_switch` in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Holds {
+    /// A thread leaves its CPU because it blocks or ends.
+    Waits,
+    /// A thread gets the CPU.
+    Runs,
 }
 
 /// Where an integer lies in the data of a tracepoint.
@@ -64,6 +75,7 @@ impl Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Formats {
     switch: (u16, Field, Field),
+    next: Field,
     wakeup: (u16, Field),
     begin: (u16, Field, Field),
 }
@@ -79,6 +91,7 @@ impl Formats {
         let by = Field::find(begin_format, "common_pid")?;
         Some(Formats {
             switch: (switch, prev, state),
+            next: Field::find(switch_format, "next_pid")?,
             wakeup: (wakeup, Field::find(wakeup_format, "pid")?),
             begin: (begin, Field::find(begin_format, "pid")?, by),
         })
@@ -91,7 +104,7 @@ impl Formats {
 
     /// A sample: the instant, 32 bits with the length of the data, and the data, which begins with the number of the tracepoint. `None` for another one, and
     /// for one that is cut off.
-    pub(super) fn decode(&self, sample: &[u64]) -> Option<Switch> {
+    pub(super) fn decode(&self, of: Holds, sample: &[u64]) -> Option<Switch> {
         let (instant, rest) = sample.split_first()?;
         let mut bytes = [0; 8 * WORDS];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(rest) {
@@ -104,7 +117,9 @@ impl Formats {
         let number = u16::from_ne_bytes(data.get(..2)?.try_into().ok()?);
         let pid = |field: Field| i32::try_from(field.read(data)?).ok();
         let at = Span::from_ns(i64::try_from(*instant).ok()?);
-        let (thread, change) = if number == self.switch.0 {
+        let (thread, change) = if number == self.switch.0 && of == Holds::Runs {
+            (pid(self.next)?, Change::Runs)
+        } else if number == self.switch.0 {
             let ended = self.switch.2.read(data)? & ENDED != 0;
             (pid(self.switch.1)?, if ended { Change::Ends } else { Change::Blocks })
         } else if number == self.wakeup.0 {
@@ -148,11 +163,17 @@ pub(super) mod encode {
     pub(crate) fn encode(switch: &Switch) -> Vec<u64> {
         let mut data = vec![0u8; 64];
         let mut put = |offset: usize, bytes: &[u8]| data[offset..offset + bytes.len()].copy_from_slice(bytes);
-        put(24, &switch.thread.to_ne_bytes());
+        if switch.change != Change::Runs {
+            put(24, &switch.thread.to_ne_bytes());
+        }
         let number: u16 = match switch.change {
             Change::Blocks | Change::Ends => {
                 let state: i64 = if switch.change == Change::Ends { 0x20 } else { 1 };
                 put(32, &state.to_ne_bytes());
+                320
+            }
+            Change::Runs => {
+                put(56, &switch.thread.to_ne_bytes());
                 320
             }
             Change::Wakes => 321,

@@ -1,6 +1,6 @@
 //! The rings that the kernel writes the records of its scheduler to, one for each CPU.
 
-use super::decode::{Change, Formats, Switch, WORDS};
+use super::decode::{Change, Formats, Holds, Switch, WORDS};
 use crate::disturbance;
 use crate::group::Unavailable;
 use crate::job_end::{events, number};
@@ -20,42 +20,47 @@ const PAGES: usize = 8;
 pub enum Notices {
     /// When half of a ring is full: the records are read when there is another reason to do so.
     Quiet,
-    /// At each record.
+    /// At each block, wake-up, begin and end.
     Each,
 }
 
-/// The rings of all CPUs.
+/// The rings of all CPUs, two for each.
 #[derive(Debug)]
 pub struct Switches {
     formats: Formats,
-    cpus: Vec<CpuRing>,
+    rings: Vec<CpuRing>,
     /// The records that the kernel had no room for, up to the last look.
     lost: u64,
 }
 
+/// A ring of one CPU.
 #[derive(Debug)]
 struct CpuRing {
     ring: Ring,
+    holds: Holds,
     /// The first record that has not been taken.
     next: Option<Switch>,
-    /// They write to the ring of the first.
-    _others: [Counter; 2],
+    /// They write to the ring, too.
+    _others: Vec<Counter>,
 }
 
 impl CpuRing {
-    fn open(formats: &Formats, cpu: usize, filters: &Filters, notices: Notices) -> io::Result<CpuRing> {
-        let half = PAGES * rustix::param::page_size() / 2;
-        let bytes = if notices == Notices::Each { 1 } else { half as u32 };
-        let open = |number: u16, filter: &str| {
-            let counter = Counter::on_cpu(number.into(), cpu, bytes)?;
-            counter.filter(filter)?;
-            Ok::<Counter, io::Error>(counter)
-        };
+    /// Blocks, ends, wake-ups and begins.
+    fn of_waits(formats: &Formats, cpu: usize, filters: &Filters, notices: Notices) -> io::Result<CpuRing> {
         let [switch, wakeup, begin] = formats.numbers();
-        let ring = open(switch, &filters.switch)?.into_ring(PAGES)?;
-        let others = [open(wakeup, &filters.wakeup)?, open(begin, &filters.wakeup)?];
+        let bytes = if notices == Notices::Each { 1 } else { half() };
+        let ring = tracepoint(switch, cpu, bytes, &filters.leaves)?.into_ring(PAGES)?;
+        let others = [wakeup, begin].map(|number| tracepoint(number, cpu, bytes, &filters.wakes));
+        let others = others.into_iter().collect::<io::Result<Vec<Counter>>>()?;
         others.iter().try_for_each(|other| other.write_to(&ring))?;
-        Ok(CpuRing { ring, next: None, _others: others })
+        Ok(CpuRing { ring, holds: Holds::Waits, next: None, _others: others })
+    }
+
+    /// The threads that get the CPU. A notice at each of them would take the CPU from the thread, which would get it again: it would never continue.
+    fn of_runs(formats: &Formats, cpu: usize, filters: &Filters) -> io::Result<CpuRing> {
+        let [switch, ..] = formats.numbers();
+        let ring = tracepoint(switch, cpu, half(), &filters.runs)?.into_ring(PAGES)?;
+        Ok(CpuRing { ring, holds: Holds::Runs, next: None, _others: Vec::new() })
     }
 
     /// Decodes the next record, unless that has happened.
@@ -64,16 +69,28 @@ impl CpuRing {
         while self.next.is_none()
             && let Some(words) = self.ring.take(&mut sample)
         {
-            self.next = formats.decode(&sample[..words]);
+            self.next = formats.decode(self.holds, &sample[..words]);
         }
     }
+}
+
+fn tracepoint(number: u16, cpu: usize, bytes: u32, filter: &str) -> io::Result<Counter> {
+    let counter = Counter::on_cpu(number.into(), cpu, bytes)?;
+    counter.filter(filter)?;
+    Ok(counter)
+}
+
+/// Half of a ring, in bytes.
+fn half() -> u32 {
+    (PAGES * rustix::param::page_size() / 2) as u32
 }
 
 /// Expressions of fields of the tracepoints.
 #[derive(Debug)]
 pub(super) struct Filters {
-    pub(super) switch: String,
-    pub(super) wakeup: String,
+    pub(super) leaves: String,
+    pub(super) runs: String,
+    pub(super) wakes: String,
 }
 
 /// `sched_switch`: the states in which a thread leaves its CPU without being runnable (`TASK_REPORT` of `include/linux/sched.h`). A preempted thread has none.
@@ -84,13 +101,18 @@ impl Filters {
     pub(super) fn of_priorities(fifo: &RangeInclusive<u8>) -> Filters {
         let (first, last) = (99 - fifo.end(), 99 - fifo.start());
         Filters {
-            switch: format!("prev_prio >= {first} && prev_prio <= {last} && {LEAVES}"),
-            wakeup: format!("prio >= {first} && prio <= {last}"),
+            leaves: format!("prev_prio >= {first} && prev_prio <= {last} && {LEAVES}"),
+            runs: format!("next_prio >= {first} && next_prio <= {last}"),
+            wakes: format!("prio >= {first} && prio <= {last}"),
         }
     }
 
     pub(super) fn of_thread(thread: i32) -> Filters {
-        Filters { switch: format!("prev_pid == {thread} && {LEAVES}"), wakeup: format!("pid == {thread}") }
+        Filters {
+            leaves: format!("prev_pid == {thread} && {LEAVES}"),
+            runs: format!("next_pid == {thread}"),
+            wakes: format!("pid == {thread}"),
+        }
     }
 }
 
@@ -116,7 +138,7 @@ impl Switches {
         while let Some(switch) = switches.take(crate::timer::now()) {
             seen.push(switch.change);
         }
-        if seen.ends_with(&[Change::Blocks, Change::Wakes]) {
+        if seen.ends_with(&[Change::Blocks, Change::Wakes, Change::Runs]) {
             return Ok(());
         }
         Err(Unavailable {
@@ -134,16 +156,17 @@ impl Switches {
             reason: "the kernel does not show which CPUs are online".to_owned(),
             fix: "mount -t sysfs sysfs /sys".to_owned(),
         })?;
-        let open = |cpu| CpuRing::open(&formats, cpu, filters, notices);
-        let cpus = online.iter().map(open).collect::<io::Result<Vec<CpuRing>>>();
-        let cpus = cpus.map_err(|e| Unavailable {
+        let waits = online.iter().map(|cpu| CpuRing::of_waits(&formats, cpu, filters, notices));
+        let runs = online.iter().map(|cpu| CpuRing::of_runs(&formats, cpu, filters));
+        let rings = waits.chain(runs).collect::<io::Result<Vec<CpuRing>>>();
+        let rings = rings.map_err(|e| Unavailable {
             reason: format!("the kernel refuses to observe its CPUs: {e}"),
             fix: match Errno::from_io_error(&e) {
                 Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)".to_owned(),
                 _ => "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)".to_owned(),
             },
         })?;
-        Ok(Switches { formats, cpus, lost: 0 })
+        Ok(Switches { formats, rings, lost: 0 })
     }
 
     /// From now on its notices are heard there, each as a change.
@@ -152,31 +175,31 @@ impl Switches {
     /// The kernel's answer.
     pub fn register(&self, epoll: &impl AsFd, data: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
-        self.cpus.iter().try_for_each(|cpu| Ok(epoll::add(epoll, &cpu.ring, EventData::new_u64(data), flags)?))
+        self.rings.iter().try_for_each(|ring| Ok(epoll::add(epoll, &ring.ring, EventData::new_u64(data), flags)?))
     }
 
     /// Whether a record waits to be taken. No system call. O(CPUs).
     #[must_use]
     pub fn has_records(&self) -> bool {
-        self.cpus.iter().any(|cpu| cpu.next.is_some() || !cpu.ring.is_empty())
+        self.rings.iter().any(|ring| ring.next.is_some() || !ring.ring.is_empty())
     }
 
     /// The instant of the next record, if there is one. O(CPUs).
     pub fn first(&mut self) -> Option<Span> {
-        self.cpus.iter_mut().for_each(|cpu| cpu.look(&self.formats));
-        self.cpus.iter().filter_map(|cpu| cpu.next.map(|switch| switch.at)).min()
+        self.rings.iter_mut().for_each(|ring| ring.look(&self.formats));
+        self.rings.iter().filter_map(|ring| ring.next.map(|switch| switch.at)).min()
     }
 
     /// Takes the next record, if its instant is not after `until`. The records of all CPUs come in the order of their instants. It neither blocks nor
     /// allocates, and makes no system call. O(CPUs).
     pub fn take(&mut self, until: Span) -> Option<Switch> {
-        self.cpus.iter_mut().for_each(|cpu| cpu.look(&self.formats));
-        take_first(self.cpus.iter_mut().map(|cpu| &mut cpu.next), until)
+        self.rings.iter_mut().for_each(|ring| ring.look(&self.formats));
+        take_first(self.rings.iter_mut().map(|ring| &mut ring.next), until)
     }
 
     /// How many records were lost since the last call, because a ring was full: the states of threads are unknown until their next records.
     pub fn take_lost(&mut self) -> u64 {
-        let lost = self.cpus.iter().map(|cpu| cpu.ring.lost()).sum();
+        let lost = self.rings.iter().map(|ring| ring.ring.lost()).sum();
         lost - std::mem::replace(&mut self.lost, lost)
     }
 }
@@ -219,9 +242,8 @@ pub fn cost() -> Result<Span, Unavailable> {
     for _ in 0..ROUNDS {
         let (without, _) = round(None)?;
         let mut switches = Switches::with(&Filters::of_thread(own), Notices::Quiet)?;
-        let (with, _) = round(Some(&mut switches))?;
-        // The own thread blocks and wakes up once in a turn.
-        costs.push((with - without).ns() / (2 * TURNS));
+        let (with, records) = round(Some(&mut switches))?;
+        costs.push((with - without).ns() / records.max(1) as i64);
     }
     costs.sort_unstable();
     Ok(Span::from_ns(costs[ROUNDS / 2].max(0)))

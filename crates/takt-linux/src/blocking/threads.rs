@@ -79,7 +79,8 @@ impl Threads {
         }
         self.changing(thread.task, |all| match switch.change {
             Change::Ends => all.remove(index),
-            change => all.set(index, change == Change::Wakes, switch.at),
+            // A thread that runs is runnable, also where its wake-up was not reported.
+            change => all.set(index, matches!(change, Change::Wakes | Change::Runs), switch.at),
         })
     }
 
