@@ -2,10 +2,10 @@
 //!
 //! They carry the mark of the run, so that the watcher finds them when the run dies.
 
-use crate::control;
+use crate::members;
 use crate::rt::{self, Class};
 use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE, RunId};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsFd;
@@ -90,10 +90,8 @@ impl Commands {
         for pid in self.live.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = kill_process_group(pid, Signal::KILL);
         }
-        let left = control::marked(&self.run, Some(GROUP));
-        for pid in left.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
+        let left = members::marked(&self.run, Some(GROUP));
+        left.iter().for_each(|process| process.signal(Signal::KILL));
         !left.is_empty() || !self.live.is_empty()
     }
 }

@@ -1,6 +1,5 @@
 //! Small helpers around control files. Those used while scheduling neither allocate nor block on directories.
 
-use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 use std::ffi::CStr;
@@ -107,19 +106,6 @@ pub(crate) fn parse_cpus(list: &str) -> CpuSet {
 pub(crate) fn processes() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Processes whose environment names the run, and the group if given.
-pub(crate) fn marked(run: &str, group: Option<&str>) -> Vec<i32> {
-    let run = format!("{RUN_VARIABLE}={run}");
-    let group = group.map(|group| format!("{GROUP_VARIABLE}={group}"));
-    let own = std::process::id() as i32;
-    let is_marked = |pid: &i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let has = |mark: &String| environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
-        has(&run) && group.as_ref().is_none_or(has)
-    };
-    processes().filter(|pid| *pid != own).filter(is_marked).collect()
 }
 
 /// The directories below `dir`, children before their parents, `dir` itself last.

@@ -8,8 +8,8 @@ use crate::delegated;
 use crate::freezer::{v1, v2};
 use crate::isolate;
 use crate::layout::Layout;
+use crate::members;
 use crate::rt::{self, Class};
-use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
 use crate::socket;
 use crate::tracing;
@@ -86,9 +86,9 @@ pub struct Remains {
 /// When `/proc` cannot be read.
 pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     let mut found = groups(|run| !run.is_alive())?;
-    for pid in control::processes() {
-        if let Some(run) = run_of(pid).filter(|run| !run.is_alive()) {
-            found.entry(run).or_default().processes.push(pid);
+    for (run, process) in members::claimed() {
+        if let Some(run) = run.parse().ok().filter(|run: &RunId| !run.is_alive()) {
+            found.entry(run).or_default().processes.push(process.pid);
         }
     }
     for (run, path) in socket::sockets().into_iter().filter(|(run, _)| !run.is_alive()) {
@@ -134,23 +134,21 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
     let mut counted = BTreeSet::new();
     let (mut result, mut settings) = (Ok(()), 0);
-    // Its writer has died with it, so nothing is written after this.
-    match isolate::release(run) {
-        Ok(restored) => settings += restored,
-        Err(e) => result = result.and(Err(e)),
-    }
+    // Before any journal or lock: no process stays frozen while another one has these.
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
         let mut members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
-        members.extend(control::marked(&run.to_string(), None).into_iter().filter(|pid| start_time(*pid).is_some()));
+        let name = run.to_string();
+        members.extend(members::claimed().filter(|(of, _)| *of == name).map(|(_, process)| process.pid));
         let new = members.iter().filter(|pid| counted.insert(**pid)).count();
         if new == 0 && round > 0 {
             break;
         }
-        match on_crash {
-            OnCrash::Kill => kill(&tops, &members)?,
-            OnCrash::Release => release(&tops, &members)?,
-        }
+        // A group that another process has removed keeps none of the others.
+        result = result.and(match on_crash {
+            OnCrash::Kill => kill(&tops, &members),
+            OnCrash::Release => release(&tops, &members),
+        });
         std::thread::sleep(Duration::from_millis(2));
     }
     let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted.len()).unwrap_or(u32::MAX));
@@ -163,6 +161,11 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
     for group in &supervisors {
         removed += 1;
         result = result.and(delegated::clean(group));
+    }
+    // Its writer has died with it, so nothing is written after this.
+    match isolate::release(run) {
+        Ok(restored) => settings += restored,
+        Err(e) => result = result.and(Err(e)),
     }
     result = result.and(isolate::recover());
     result = result.and(tracing::remove(run).map(drop));
@@ -207,16 +210,6 @@ fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains
     Ok(found)
 }
 
-/// The run whose mark a process carries.
-fn run_of(pid: i32) -> Option<RunId> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut values = environment.split(|byte| *byte == 0).filter_map(|entry| {
-        let value = entry.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    });
-    values.next().filter(|_| start_time(pid).is_some())
-}
-
 /// Processes in a group and all groups below it.
 fn members(top: &Path) -> Vec<i32> {
     control::tree(top).iter().flat_map(|dir| control::pids(&dir.join("cgroup.procs"))).collect()
@@ -226,20 +219,22 @@ fn is_v1_freezer(dir: &Path) -> bool {
     dir.join("freezer.state").exists()
 }
 
+/// Tries everything even when a part fails.
 fn kill(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
+    let mut result = Ok(());
     for top in tops {
         if top.join("cgroup.events").exists() {
-            v2::kill_all(top)?;
+            result = result.and(v2::kill_all(top));
         }
         let occupied = |dir: &&PathBuf| is_v1_freezer(dir) && !control::pids(&dir.join("cgroup.procs")).is_empty();
         for dir in control::tree(top).iter().filter(occupied) {
-            v1::kill(dir)?;
+            result = result.and(v1::kill(dir));
         }
     }
     for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _ = kill_process(pid, Signal::KILL);
     }
-    Ok(())
+    result
 }
 
 /// Tries everything even when a part fails, because a process that stays frozen is the worst outcome.

@@ -13,6 +13,7 @@ use crate::freezer::{self, Freezer};
 use crate::group::{Group, Member, Names, PartitionHandle, Thread, Tree, Unavailable};
 use crate::identity::Limit;
 use crate::layout::Layout;
+use crate::members::{self, Process};
 use crate::rt;
 use crate::run_id::{RunId, start_time, stat};
 use crate::shared_cpus::SharedCpus;
@@ -362,6 +363,8 @@ impl Mechanism {
             Some(cpus) => cpus,
             None => rt::affinity(0).map_err(limit)?,
         };
+        // Processes are known by their ancestors, so those whose parents have ended come to this one.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let old = getrlimit(Resource::Nofile);
         let raised = setrlimit(Resource::Nofile, Rlimit { current: old.maximum, maximum: old.maximum });
         Ok(Mechanism {
@@ -787,12 +790,14 @@ impl Mechanism {
     /// # Errors
     /// When the group cannot be thawed. A process that is gone is no error.
     pub fn signal_all(&self, group: Group, signal: Signal) -> io::Result<()> {
-        let pids = match self.unified.as_deref().or(self.freezer.tree()) {
-            Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
-            None => self.members_by_search(group),
-        };
-        for pid in pids.into_iter().filter_map(Pid::from_raw) {
-            let _ = kill_process(pid, signal);
+        match self.listing() {
+            Some(tree) => {
+                let pids = control::pids(&tree.group(group).join("cgroup.procs"));
+                pids.into_iter().filter_map(Pid::from_raw).for_each(|pid| {
+                    let _ = kill_process(pid, signal);
+                });
+            }
+            None => self.members_by_search(group).iter().for_each(|process| process.signal(signal)),
         }
         self.thaw(group)
     }
@@ -866,13 +871,22 @@ impl Mechanism {
         if let Some(thread) = self.member(group).thread.get() {
             return control::pids(&thread.list).into_iter().for_each(act);
         }
-        let pids = match self.listing() {
-            Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
-            None => self.members_by_search(group),
-        };
-        for pid in pids {
-            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(&mut act);
+        match self.listing() {
+            Some(tree) => {
+                let pids = control::pids(&tree.group(group).join("cgroup.procs"));
+                pids.into_iter().for_each(|pid| threads_of(pid).for_each(&mut act));
+            }
+            None => {
+                for process in self.members_by_search(group) {
+                    for thread in threads_of(process.pid) {
+                        act(thread);
+                        // The number may have become that of a thread of another program meanwhile, which keeps no class of this run.
+                        if !process.is_alive() || sys::signal_thread(process.pid, thread, 0).is_err() {
+                            let _ = rt::set_class(thread, rt::Class::Other);
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -957,10 +971,11 @@ impl Mechanism {
             return Ok(true);
         }
         let name = format!("p{}/t{}", group.partition.0, group.index);
-        let marked = control::marked(&self.run.to_string(), Some(&name));
+        let marked = members::marked(&self.run.to_string(), Some(&name));
         let mut result = Ok(());
         for home in strayed {
-            for pid in std::iter::once(leader).chain(marked.iter().copied().filter(|pid| *pid != leader)) {
+            let others = marked.iter().filter(|process| process.is_alive()).map(|process| process.pid);
+            for pid in std::iter::once(leader).chain(others.filter(|pid| *pid != leader)) {
                 let moved = control::write(&home.join("cgroup.procs"), &pid.to_string());
                 // One that ended meanwhile is no failure.
                 result = result.and(moved.or_else(|e| if start_time(pid).is_none() { Ok(()) } else { Err(e) }));
@@ -1075,21 +1090,16 @@ impl Mechanism {
         }
     }
 
-    /// Processes of a group without cgroups: its process group, and whoever carries its marks.
-    fn members_by_search(&self, group: Group) -> Vec<i32> {
+    /// Processes of a group without cgroups: descendants of this process that are in its process group or carry its marks.
+    fn members_by_search(&self, group: Group) -> Vec<Process> {
         let own = self.member(group).process_group.load(Acquire);
         let name = format!("p{}/t{}", group.partition.0, group.index);
         self.search(Some(&name), |process_group| own > 0 && process_group == own)
     }
 
-    /// Live processes that carry the marks of the run (and group) or are in a process group that is asked for.
-    fn search(&self, name: Option<&str>, in_group: impl Fn(i32) -> bool) -> Vec<i32> {
-        let mut found = control::marked(&self.run.to_string(), name);
-        found.extend(control::processes().filter(|pid| stat(*pid).is_some_and(|s| in_group(s.group))));
-        found.retain(|pid| stat(*pid).is_some_and(|s| !matches!(s.state, 'Z' | 'X')));
-        found.sort_unstable();
-        found.dedup();
-        found
+    /// Live descendants of this process that carry the marks of the run (and group) or are in a process group that is asked for.
+    fn search(&self, name: Option<&str>, in_group: impl Fn(i32) -> bool) -> Vec<Process> {
+        members::search(&self.run.to_string(), name, in_group)
     }
 
     /// Kills every process of a group, however it escaped from its parent; it may still be on its way out when this
@@ -1150,10 +1160,7 @@ impl Mechanism {
         }
         if !self.trees.is_empty() {
             // Processes that another program has moved out of the groups, or that were started by such a process.
-            let strays = || {
-                let marked = control::marked(&self.run.to_string(), None);
-                marked.into_iter().filter(|pid| start_time(*pid).is_some()).collect()
-            };
+            let strays = || members::marked(&self.run.to_string(), None);
             if !kill_found(strays, deadline) {
                 return Err(io::Error::other("some processes could not be killed"));
             }
@@ -1176,17 +1183,21 @@ impl Drop for Mechanism {
 
 /// Kills what a search finds until it finds nothing more, which is its result, or time is up. Killed processes
 /// cannot fork, so each round finds only children of those that were missed.
-fn kill_found(search: impl Fn() -> Vec<i32>, deadline: Instant) -> bool {
+fn kill_found(search: impl Fn() -> Vec<Process>, deadline: Instant) -> bool {
     loop {
         let found = search();
         if found.is_empty() || Instant::now() > deadline {
             return found.is_empty();
         }
-        for pid in found.into_iter().filter_map(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
+        found.iter().for_each(|process| process.signal(Signal::KILL));
         sleep(Duration::from_millis(1));
     }
+}
+
+/// The threads of a process. One that has ended has none.
+fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn pid_of(pid: i32) -> io::Result<Pid> {

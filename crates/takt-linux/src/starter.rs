@@ -6,6 +6,7 @@
 //! children are those of its parent (`CLONE_PARENT` in clone(2)), which reaps them. On x86-64 they share its memory until their programs begin, so that
 //! nothing is copied (`sys::sharing`).
 
+use crate::control::processes;
 use crate::identity::{Identity, Limit};
 #[cfg(target_arch = "x86_64")]
 use crate::rt::has_huge_pages;
@@ -95,12 +96,9 @@ impl Starter {
     /// The processes that it has started and whose programs have not begun. O(processes of the machine).
     pub(crate) fn unborn(&self, run: &RunId) -> Vec<i32> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| {
-            *pid != self.process.id() as i32 && starts(*pid, run) && stat(*pid).is_some_and(|stat| stat.parent == own)
-        })
-        .collect()
+        // The command line is memory of the process, so that of another user's process is not read.
+        let is_child = |pid: &i32| stat(*pid).is_some_and(|stat| stat.parent == own);
+        processes().filter(|pid| *pid != self.process.id() as i32 && is_child(pid) && starts(*pid, run)).collect()
     }
 
     /// The process id, or an error number below zero.

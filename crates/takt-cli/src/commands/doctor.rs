@@ -25,7 +25,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.clean {
         let cleaned = leftovers::clean(OnCrash::Kill);
         let cleaned = cleaned.map_err(|e| {
-            Failure::machine(Code::CleanupFailed, format!("not everything could be removed: {e}"), "run it as root")
+            let fix = match e.kind() {
+                io::ErrorKind::TimedOut => "end that process, or wait for its end, and repeat the command",
+                _ => "run it as root",
+            };
+            Failure::machine(Code::CleanupFailed, format!("not everything could be removed: {e}"), fix)
         })?;
         let undone = isolate::recover()?.names;
         if args.json {

@@ -196,3 +196,69 @@ fn a_client_gets_no_more_than_its_workload_gives() {
         });
     });
 }
+
+/// `takt` with a `/run` of its own, so that no other run of this machine is involved. The process has the number of the command.
+fn with_own_run(room: &Room, args: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs takt-test /run && exec \"$@\"";
+    let program = room.command(&[]).get_program().to_owned();
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(program).args(args);
+    command.current_dir(room.path("")).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The lock of root's journal can be opened by root alone. A process that has it delays no process of a run that has died: the watcher thaws and kills
+/// before it waits.
+#[test]
+fn no_lock_keeps_a_process_of_a_dead_run() {
+    if !Capability::Mounts.is_present() {
+        return skip(Capability::Mounts, "a /run of one's own needs root and unshare");
+    }
+    on_cpus(|| {
+        let room = Room::with(
+            "policy: edf\ncpus: 0\ntasks: [{name: a, period: 20ms, runtime: 2ms, init: yes, cmd: exec takt burn --runtime 1ms}]",
+        );
+        let running =
+            Running::start(&mut with_own_run(&room, &["run", "w.yaml", "--duration", "60s", "--trace", "t.jsonl"]));
+        until("the schedule runs", || room.text("t.jsonl").lines().count() > 10);
+        // Another process of root has the lock, and there is a journal, which the watcher has to read.
+        let directory = PathBuf::from(format!("/proc/{}/root", running.pid())).join("run/takt-isolate");
+        fs::create_dir_all(&directory).expect("root");
+        fs::write(directory.join("journal"), "takt-isolate 1\nend\n").expect("root");
+        let lock = fs::File::create(directory.join("lock")).expect("root");
+        lock.lock().expect("a lock");
+        let pid = running.pid();
+        assert!(!processes(pid).is_empty());
+        running.signal(rustix::process::Signal::KILL);
+        let (_, _) = running.wait_unchecked();
+        until("the processes have ended", || processes(pid).is_empty());
+        until("the groups are removed", || crate::common::groups(pid).is_empty());
+        drop(lock);
+        until("the watcher has ended", || crate::common::watchers(pid).is_empty());
+    });
+}
+
+/// Another user cannot open the lock. A wait for another process of root is bounded, and ends with the name of that.
+#[test]
+fn the_lock_of_the_journal_is_roots_alone() {
+    let Some(room) = public("") else { return };
+    if !Capability::Mounts.is_present() {
+        return skip(Capability::Mounts, "a /run of one's own needs root and unshare");
+    }
+    let script = "mount -t tmpfs takt-test /run\n\
+        \"$1\" isolate undo --all >undone 2>&1; stat -c '%a %U' /run/takt-isolate /run/takt-isolate/lock\n\
+        setpriv --reuid=65532 --regid=65532 --clear-groups flock -n /run/takt-isolate/lock echo held 2>/dev/null || echo refused\n\
+        flock /run/takt-isolate/lock \"$1\" isolate undo --all; echo $?\n\
+        rm -r /run/takt-isolate; mkdir -m 777 /run/takt-isolate; chown 65532 /run/takt-isolate\n\
+        \"$1\" isolate undo --all; echo $?\n\
+        rmdir /run/takt-isolate; ln -s \"$PWD\" /run/takt-isolate; \"$1\" isolate undo --all; echo $?; ls journal lock 2>/dev/null\n";
+    let takt = room.path("takt");
+    let output =
+        Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).arg(takt).current_dir(room.path("")).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "755 root\n600 root\nrefused\n3\n3\n3\n", "{said}");
+    for part in ["lock has been locked for 10 s by process", "belongs to the user 65532", "is a symbolic link"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

@@ -9,8 +9,10 @@ use std::io;
 pub(crate) fn recover() -> io::Result<()> {
     let mut result = Ok(());
     for linux in Linux::journals() {
-        let recovered = Isolator::new(linux).and_then(|mut isolator| isolator.recover());
-        result = result.and(recovered.map(drop).map_err(io::Error::other));
+        let recovered = linux.and_then(|linux| {
+            Isolator::new(linux).and_then(|mut isolator| isolator.recover()).map_err(io::Error::other)
+        });
+        result = result.and(recovered.map(drop));
     }
     result
 }
@@ -31,16 +33,19 @@ pub(crate) fn hold(run: &RunId, paths: &[String]) -> io::Result<()> {
 pub(crate) fn release(run: &RunId) -> io::Result<usize> {
     let (mut result, mut restored) = (Ok(()), 0);
     for linux in Linux::journals() {
-        match Isolator::new(linux).and_then(|mut isolator| isolator.release(run)) {
+        let released = linux.and_then(|linux| {
+            Isolator::new(linux).and_then(|mut isolator| isolator.release(run)).map_err(io::Error::other)
+        });
+        match released {
             Ok(settings) => restored += settings,
-            Err(e) => result = result.and(Err(io::Error::other(e))),
+            Err(e) => result = result.and(Err(e)),
         }
     }
     result.map(|()| restored)
 }
 
-/// The runs with settings in journals of this user, with the number of these settings.
+/// The runs with settings in journals of this user, with the number of these settings. Waits for no other process.
 pub(crate) fn holders() -> Vec<(RunId, usize)> {
-    let isolators = Linux::journals().into_iter().filter_map(|linux| Isolator::new(linux).ok());
+    let isolators = Linux::looks().filter_map(|linux| Isolator::new(linux).ok());
     isolators.flat_map(|isolator| isolator.holders()).collect()
 }

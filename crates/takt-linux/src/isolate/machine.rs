@@ -3,6 +3,7 @@
 use crate::control;
 use crate::cpu_lock;
 use crate::layout::Layout;
+use crate::lock_file;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
 use crate::run_id::RunId;
@@ -12,6 +13,7 @@ use crate::tracing;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 
@@ -129,25 +131,26 @@ impl Linux {
         Path::new(DIRECTORY).join(FILE)
     }
 
-    /// Takes the machine for changes of isolations; waits for another process that has it. The directory of the journal is created.
+    /// Takes the machine for changes of isolations; waits some seconds for another process that has it. The directory of the journal is created.
     ///
     /// # Errors
-    /// `EPERM` or `EACCES` for a user who is not root; another reason why the directory of the journal cannot be used.
+    /// `EPERM` or `EACCES` for a user who is not root; `TimedOut` with the process that has it; another reason why the directory of the journal cannot be
+    /// used.
     pub fn open() -> io::Result<Linux> {
         if !rustix::process::geteuid().is_root() {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
-        let directory = PathBuf::from(DIRECTORY);
-        match fs::DirBuilder::new().create(&directory) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            _ => {}
-        }
-        Linux::locked(directory)
+        Linux::locked(PathBuf::from(DIRECTORY))
     }
 
     fn locked(directory: PathBuf) -> io::Result<Linux> {
-        let lock = File::options().create(true).append(true).open(directory.join("lock"))?;
-        lock.lock()?;
+        if directory == Path::new(DIRECTORY) {
+            // Every user may see which CPUs are isolated.
+            lock_file::make_readable(&directory)?;
+        } else {
+            socket::make_private(&directory)?;
+        }
+        let lock = lock_file::lock(&directory.join("lock"), lock_file::WAIT)?;
         Ok(Linux { directory, _lock: Some(lock) })
     }
 
@@ -158,24 +161,32 @@ impl Linux {
         }
         let mut last = io::Error::other("there is no directory for it");
         for directory in socket::directories() {
-            let own = directory.join(OF_USER);
-            match socket::make_private(&directory).and_then(|()| socket::make_private(&own)) {
-                Ok(()) => return Linux::locked(own),
+            match socket::make_private(&directory).and_then(|()| Linux::locked(directory.join(OF_USER))) {
+                Ok(linux) => return Ok(linux),
                 Err(e) => last = e,
             }
         }
         Err(last)
     }
 
-    /// The machine with each journal that this user has written.
-    pub(crate) fn journals() -> Vec<Linux> {
+    /// The directories with a journal of this user.
+    fn written() -> impl Iterator<Item = PathBuf> {
         let of_user = || socket::directories().into_iter().map(|directory| directory.join(OF_USER));
-        let all = match rustix::process::geteuid().is_root() {
+        let all: Vec<PathBuf> = match rustix::process::geteuid().is_root() {
             true => vec![PathBuf::from(DIRECTORY)],
             false => of_user().collect(),
         };
-        let there = all.into_iter().filter(|directory| directory.join(FILE).exists());
-        there.filter_map(|directory| Linux::locked(directory).ok()).collect()
+        all.into_iter().filter(|directory| directory.join(FILE).exists())
+    }
+
+    /// The machine with each journal that this user has written, or the reason why one cannot be used.
+    pub(crate) fn journals() -> impl Iterator<Item = io::Result<Linux>> {
+        Linux::written().map(Linux::locked)
+    }
+
+    /// The machine for looking at each journal that this user has written. A journal is replaced as a whole, so reading it takes no lock.
+    pub(crate) fn looks() -> impl Iterator<Item = Linux> {
+        Linux::written().map(|directory| Linux { directory, _lock: None })
     }
 
     /// The machine for looking at isolations, which every user may do. Nothing is created, and nothing is to be changed by it.
@@ -290,11 +301,7 @@ impl Kernel for Linux {
         rt::set_affinity(id, cpus)
     }
     fn load(&self) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.directory.join(FILE)) {
-            Ok(text) => Ok(Some(text)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        lock_file::read_own(&self.directory.join(FILE))
     }
     fn store(&mut self, text: Option<&str>) -> io::Result<()> {
         let (path, partial) = (self.directory.join(FILE), self.directory.join(PARTIAL));
@@ -304,7 +311,10 @@ impl Kernel for Linux {
                 _ => Ok(()),
             };
         };
-        let written = File::create(&partial).and_then(|mut file| {
+        // The remains of a process that was killed. They would keep their owner and their mode, or lead elsewhere.
+        let _ = fs::remove_file(&partial);
+        let created = File::options().write(true).create_new(true).mode(0o644).open(&partial);
+        let written = created.and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         });

@@ -30,9 +30,13 @@ pub fn open() -> Result<Isolator<Linux>, Refusal> {
             "CPU sets, interrupts and kernel threads belong to root: nothing was changed".into(),
             "run it as root: sudo takt …".into(),
         ),
+        io::ErrorKind::TimedOut => Refusal::Machine(
+            format!("another process changes isolations: {e}; nothing was changed"),
+            "wait for the end of that process, or end it".into(),
+        ),
         _ => Refusal::Machine(
             format!("the journal {} cannot be used: {e}; nothing was changed", Linux::journal().display()),
-            "make /run writable for root".into(),
+            "let root alone own and write /run and that directory; remove a foreign one".into(),
         ),
     })?;
     Isolator::new(linux)

@@ -1,0 +1,229 @@
+//! Files in a directory that another user may look into: a lock that only its owner can open, and a text that only its owner could have written.
+//!
+//! `flock` needs no right but that of opening a file. So every user who could read a lock could also hold it, and keep its owner waiting (flock(2)).
+
+use rustix::fs::OFlags;
+use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long another process of this user is waited for. An isolation on a machine with many threads takes some seconds.
+pub(crate) const WAIT: Duration = Duration::from_secs(10);
+
+/// Bits of a mode by which other users write.
+const WRITE: u32 = 0o022;
+
+fn refused(what: String) -> io::Error {
+    io::Error::other(what)
+}
+
+/// Makes a directory that all users may look into and this one alone may write, unless it is there. Another mode of an own directory is corrected.
+///
+/// # Errors
+/// It cannot be made, it is a symbolic link or no directory, or it belongs to another user.
+pub(crate) fn make_readable(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(directory) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let (name, known) = (directory.display(), fs::symlink_metadata(directory)?);
+    if known.is_symlink() {
+        return Err(refused(format!("{name} is a symbolic link")));
+    }
+    if !known.is_dir() {
+        return Err(refused(format!("{name} is no directory")));
+    }
+    if known.uid() != own() {
+        return Err(refused(format!("{name} belongs to the user {}", known.uid())));
+    }
+    if known.mode() & 0o7777 != 0o755 {
+        fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Takes the lock with this path, which is made with the mode 0600. The lock ends with the value, or with the process.
+///
+/// # Errors
+/// The file is none of this user alone; after `wait`, another process has the lock: its name is in the text.
+pub(crate) fn lock(path: &Path, wait: Duration) -> io::Result<File> {
+    let began = Instant::now();
+    let mut open = File::options();
+    open.read(true)
+        .write(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+    let file = open.open(path).map_err(|e| named(path, &e))?;
+    let known = file.metadata()?;
+    if !known.is_file() || known.uid() != own() {
+        return Err(refused(format!("{} is no file of this user", path.display())));
+    }
+    if known.mode() & 0o077 != 0 {
+        // A process that has it open keeps it, and is named if it holds the lock.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(e)) => return Err(named(path, &e)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < wait => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("{} has been locked for {} s by {}", path.display(), wait.as_secs(), holder(&known));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+        }
+    }
+}
+
+/// The process that holds a lock, in words.
+fn holder(file: &Metadata) -> String {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let Some(pid) = locks.lines().find_map(|line| holder_in(line, file.ino())) else {
+        return "another process".into();
+    };
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    let user = fs::metadata(format!("/proc/{pid}")).map_or(String::new(), |known| format!(", user {}", known.uid()));
+    format!("process {pid} ({}{user})", command.chars().take(80).collect::<String>())
+}
+
+/// The process in a line of `/proc/locks` (proc_locks(5)) that holds this file, and does not only wait for it (`->`). Processes outside of this PID
+/// namespace have no number.
+fn holder_in(line: &str, inode: u64) -> Option<i32> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (kind, pid) = (fields.next()?, fields.nth(2)?);
+    let (_, number) = fields.next()?.rsplit_once(':')?;
+    let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
+    (kind == "FLOCK" && number.parse() == Ok(inode)).then_some(pid)
+}
+
+/// The text of a file that only root or this user can have written; `None` where it is missing.
+///
+/// # Errors
+/// It is a link, or another user could have written it.
+pub(crate) fn read_own(path: &Path) -> io::Result<Option<String>> {
+    let mut open = File::options();
+    open.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+    let mut file = match open.open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|e| named(path, &e))?,
+    };
+    let known = file.metadata()?;
+    // A second name would be a hard link that another user has made of a file elsewhere.
+    let is_own =
+        known.is_file() && [0, own()].contains(&known.uid()) && known.mode() & WRITE == 0 && known.nlink() == 1;
+    if !is_own {
+        return Err(refused(format!(
+            "{} may have been written by another user (user {}, mode {:o})",
+            path.display(),
+            known.uid(),
+            known.mode() & 0o7777
+        )));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A directory that is removed with this value.
+    struct Room(std::path::PathBuf);
+
+    impl Room {
+        fn new(name: &str) -> Room {
+            let path = std::env::temp_dir().join(format!("takt-lock-{name}-{}", std::process::id()));
+            DirBuilder::new().mode(0o700).create(&path).unwrap();
+            Room(path)
+        }
+    }
+
+    impl Drop for Room {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_lock_is_closed_to_others_and_a_wait_for_it_names_its_holder() {
+        let room = Room::new("wait");
+        let path = room.0.join("lock");
+        // As it was left by a version that did not care.
+        File::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        let held = lock(&path, Duration::ZERO).unwrap();
+        assert_eq!(held.metadata().unwrap().mode() & 0o7777, 0o600);
+        let refused = lock(&path, Duration::ZERO).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        let said = refused.to_string();
+        assert!(said.starts_with(path.to_str().unwrap()), "{said}");
+        assert!(said.contains(&format!("process {} (", std::process::id())), "{said}");
+        drop(held);
+        lock(&path, Duration::ZERO).unwrap();
+        symlink(&path, room.0.join("link")).unwrap();
+        assert!(lock(&room.0.join("link"), Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn a_directory_is_made_or_corrected_and_a_link_is_refused() {
+        let room = Room::new("directory");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        let directory = room.0.join("d");
+        make_readable(&directory).unwrap();
+        for wrong in [0o777, 0o700, 0o1755] {
+            fs::set_permissions(&directory, Permissions::from_mode(wrong)).unwrap();
+            make_readable(&directory).unwrap();
+            assert_eq!(mode(&directory), 0o755);
+        }
+        symlink(&directory, room.0.join("link")).unwrap();
+        assert!(make_readable(&room.0.join("link")).unwrap_err().to_string().ends_with("is a symbolic link"));
+        fs::write(room.0.join("file"), "").unwrap();
+        assert!(make_readable(&room.0.join("file")).unwrap_err().to_string().ends_with("is no directory"));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&directory, Some(65_532), None).unwrap();
+            let refused = make_readable(&directory).unwrap_err().to_string();
+            assert!(refused.ends_with("belongs to the user 65532"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_others_could_have_written_is_refused() {
+        let room = Room::new("text");
+        let path = room.0.join("text");
+        assert_eq!(read_own(&path).unwrap(), None);
+        fs::write(&path, "text").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read_own(&path).unwrap().as_deref(), Some("text"));
+        symlink(&path, room.0.join("link")).unwrap();
+        assert!(read_own(&room.0.join("link")).is_err());
+        fs::hard_link(&path, room.0.join("hard")).unwrap();
+        assert!(read_own(&path).is_err());
+        fs::remove_file(room.0.join("hard")).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        assert!(read_own(&path).unwrap_err().to_string().contains("mode 664"));
+    }
+
+    #[test]
+    fn a_line_of_the_kernel_names_its_process() {
+        let line = "2: FLOCK  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF";
+        assert_eq!(holder_in(line, 5_540_076), Some(3986));
+        assert_eq!(holder_in(line, 554_007), None);
+        assert_eq!(holder_in("2: -> FLOCK  ADVISORY  WRITE 3987 fe:00:5540076 0 EOF", 5_540_076), None);
+        assert_eq!(holder_in("1: POSIX  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF", 5_540_076), None);
+        assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE 0 fe:00:5540076 0 EOF", 5_540_076), None);
+    }
+}
