@@ -9,6 +9,7 @@
 //! user, and `share` is the way around.
 
 use crate::group::Unavailable;
+use crate::life::Life;
 use crate::run_id::RunId;
 use std::fmt;
 use std::io;
@@ -19,11 +20,17 @@ use takt_core::cpus::CpuSet;
 
 /// The longest abstract name.
 pub(crate) const NAME_MAX: usize = 107;
-/// How long the locks of a dead run are waited for: its processes that have not begun their program hold them, until its
-/// watcher ends them.
-pub(crate) const OF_THE_DEAD: Duration = Duration::from_secs(2);
-/// How long other locks are waited for: a run that is refused has some for a moment.
-pub(crate) const OF_OTHERS: Duration = Duration::from_millis(50);
+/// How long a lock is waited for that the run of this name holds.
+pub(crate) fn patience(run: Option<&RunId>) -> Duration {
+    match run.map(|run| (run, run.life())) {
+        // Processes that have not begun their program hold the locks, until the watcher of their run ends them.
+        Some((_, Life::Ends | Life::Ended)) => Duration::from_secs(2),
+        // It may be one of these, or in another namespace. Any user can take such a name, so the time is short.
+        Some((run, Life::Unseen)) if !run.is_seen() => Duration::from_millis(500),
+        // A run that is refused has some locks for a moment.
+        _ => Duration::from_millis(50),
+    }
+}
 
 /// Another run, as it says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,8 +48,8 @@ impl Holder {
     pub fn pid(&self) -> Option<i32> {
         self.run.split('-').next()?.parse().ok()
     }
-    fn is_alive(&self) -> bool {
-        self.run.parse::<RunId>().is_ok_and(|run| run.is_alive())
+    fn run(&self) -> Option<RunId> {
+        self.run.parse().ok()
     }
 }
 
@@ -76,8 +83,9 @@ impl CpuLock {
                 Ok(lock) => return Ok(lock),
                 Err(refusal) => refusal,
             };
-            let dead = !refusal.holders.is_empty() && !refusal.holders.iter().any(Holder::is_alive);
-            if began.elapsed() > if dead { OF_THE_DEAD } else { OF_OTHERS } {
+            // The wait is in vain if one of them lives.
+            let patience = refusal.holders.iter().map(|holder| patience(holder.run().as_ref())).min();
+            if began.elapsed() > patience.unwrap_or_else(|| self::patience(None)) {
                 return Err(refusal.into());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -200,11 +208,11 @@ fn holders() -> Vec<Holder> {
     String::from_utf8_lossy(&text).lines().filter_map(holder).collect()
 }
 
-/// A living run other than `own` that holds one of these CPUs. O(sockets of the machine).
+/// A run other than `own` that holds one of these CPUs, and is not proven to be dead. O(sockets of the machine).
 pub(crate) fn run_on(cpus: &CpuSet, own: Option<&RunId>) -> Option<Holder> {
     let own = own.map(RunId::to_string);
-    let other =
-        |holder: &Holder| own.as_ref() != Some(&holder.run) && !holder.cpus.is_disjoint(cpus) && holder.is_alive();
+    let lives = |holder: &Holder| holder.run().is_some_and(|run| !run.has_died());
+    let other = |holder: &Holder| own.as_ref() != Some(&holder.run) && !holder.cpus.is_disjoint(cpus) && lives(holder);
     holders().into_iter().find(other)
 }
 

@@ -6,6 +6,7 @@
 //! not Takt's to move.
 
 use crate::control;
+use crate::life::{self, GroupLock};
 use crate::run_id::{self, RunId};
 use crate::starter;
 use rustix::process::getpid;
@@ -25,7 +26,7 @@ const ENABLED: &str = "+cpuset";
 pub(crate) struct Delegated {
     own: PathBuf,
     /// Where Takt is meanwhile; `None` in the root of the tree, which may hold processes beside its children.
-    leaf: Option<PathBuf>,
+    leaf: Option<(PathBuf, GroupLock)>,
     /// The children had no cpuset before.
     enabled: bool,
 }
@@ -50,8 +51,7 @@ impl Delegated {
                 return Err(io::Error::other(format!("other processes are in {}", own.display())));
             }
             let leaf = own.join(format!("{LEAF}{run}{}", if delegated.enabled { ENABLED } else { "" }));
-            fs::create_dir(&leaf)?;
-            delegated.leaf = Some(leaf.clone());
+            delegated.leaf = Some((leaf.clone(), life::make_group(&leaf)?));
             for pid in mine {
                 control::write(&leaf.join("cgroup.procs"), &pid.to_string())?;
             }
@@ -66,7 +66,7 @@ impl Drop for Delegated {
         if self.enabled {
             disable(&self.own);
         }
-        if let Some(leaf) = &self.leaf {
+        if let Some((leaf, _)) = &self.leaf {
             // A process that cannot move back keeps its group, which the service manager removes with that of the service.
             let _ = leave(leaf);
         }

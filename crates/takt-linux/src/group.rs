@@ -2,6 +2,7 @@
 
 use crate::control::{self, Text};
 use crate::layout::Hierarchy;
+use crate::life::{self, GroupLock};
 use crate::run_id::RunId;
 use rustix::io::Errno;
 use std::fs;
@@ -56,13 +57,13 @@ impl Names {
         let Ok(entries) = fs::read_dir(&path) else { return Ok(()) };
         let owner = entries.flatten().find_map(|entry| RunId::of_mark(entry.file_name().to_str()?));
         Err(match owner {
-            Some(run) if run.is_alive() => Unavailable {
-                reason: format!("the group `{}` belongs to a run of process {}, which lives", self.root, run.pid()),
-                fix: format!("end that run (kill {}), or choose another name with -g", run.pid()),
-            },
-            Some(_) => Unavailable {
+            Some(run) if run.has_died() => Unavailable {
                 reason: format!("the group `{}` of a dead run cannot be removed", self.root),
                 fix: "takt doctor --clean".into(),
+            },
+            Some(run) => Unavailable {
+                reason: format!("the group `{}` belongs to a run of process {}, which lives", self.root, run.pid()),
+                fix: format!("end that run (kill {}), or choose another name with -g", run.pid()),
             },
             None => Unavailable {
                 reason: format!("there is a group {}, and no run of Takt has made it", path.display()),
@@ -80,6 +81,8 @@ pub(crate) struct Tree {
     names: Option<Arc<Names>>,
     /// The directory that says whose the groups are, if their names do not.
     mark: Option<PathBuf>,
+    /// Shows that the run lives.
+    _lock: GroupLock,
 }
 
 impl Thread {
@@ -91,16 +94,16 @@ impl Thread {
 impl Tree {
     pub(crate) fn create(hierarchy: &Hierarchy, run: &RunId, names: Option<&Arc<Names>>) -> Result<Tree, Unavailable> {
         let path = hierarchy.own.join(names.map_or_else(|| run.group_name(), |names| names.root.clone()));
-        let made = fs::create_dir(&path).and_then(|()| {
-            let (dir, names) = (control::open_dir(&path)?, names.cloned());
-            let mut tree = Tree { path: path.clone(), dir, names, mark: None };
-            if tree.names.is_some() {
+        let tree = |lock: GroupLock, mark: Option<PathBuf>| -> io::Result<Tree> {
+            Ok(Tree { dir: control::open_dir(&path)?, path: path.clone(), names: names.cloned(), mark, _lock: lock })
+        };
+        let made = match names {
+            None => life::make_group(&path).and_then(|lock| tree(lock, None)),
+            Some(_) => fs::create_dir(&path).and_then(|()| {
                 let mark = path.join(run.mark_name());
-                fs::create_dir(&mark)?;
-                tree.mark = Some(mark);
-            }
-            Ok(tree)
-        });
+                life::make_group(&mark).and_then(|lock| tree(lock, Some(mark.clone())))
+            }),
+        };
         made.map_err(|e| Unavailable {
             reason: format!("cannot create a group in {}: {e}", hierarchy.own.display()),
             fix: match e.kind() {

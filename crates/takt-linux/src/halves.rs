@@ -6,6 +6,7 @@
 use crate::control;
 use crate::group::Unavailable;
 use crate::layout::Layout;
+use crate::life::{self, GroupLock};
 use crate::run_id::RunId;
 use std::fs;
 use std::io;
@@ -28,6 +29,8 @@ pub enum Half {
 #[derive(Debug)]
 pub struct Halves {
     top: PathBuf,
+    /// Shows that the run lives.
+    _lock: GroupLock,
 }
 
 impl Halves {
@@ -42,20 +45,23 @@ impl Halves {
         let v2 = layout.cpu.is_none();
         let parent = layout.cpu.or(layout.unified).map(|hierarchy| hierarchy.own);
         let parent = parent.ok_or_else(|| unavailable("there is no cpu controller".into()))?;
-        let halves = Halves { top: parent.join(run.group_name()) };
-        let made = fs::create_dir(&halves.top).and_then(|()| {
-            if v2 {
-                control::write(&halves.top.join("cgroup.subtree_control"), "+cpu")?;
-            }
-            fs::create_dir(halves.task())?;
-            fs::create_dir(halves.load())?;
-            match half {
-                Half::Weight => [halves.task(), halves.load()].iter().try_for_each(|group| equal(group, v2)),
-                Half::Quota(period) => limit(&halves.load(), v2, period.scaled(1, 2), period),
-                Half::Container(period) => limit(&halves.top, v2, period, period),
-            }
-        });
-        made.map_err(|e| unavailable(format!("groups of the cpu controller cannot be made: {e}"))).map(|()| halves)
+        let failed = |e: io::Error| unavailable(format!("groups of the cpu controller cannot be made: {e}"));
+        let top = parent.join(run.group_name());
+        let halves = Halves { _lock: life::make_group(&top).map_err(failed)?, top };
+        halves.set_up(half, v2).map_err(failed).map(|()| halves)
+    }
+
+    fn set_up(&self, half: Half, v2: bool) -> io::Result<()> {
+        if v2 {
+            control::write(&self.top.join("cgroup.subtree_control"), "+cpu")?;
+        }
+        fs::create_dir(self.task())?;
+        fs::create_dir(self.load())?;
+        match half {
+            Half::Weight => [self.task(), self.load()].iter().try_for_each(|group| equal(group, v2)),
+            Half::Quota(period) => limit(&self.load(), v2, period.scaled(1, 2), period),
+            Half::Container(period) => limit(&self.top, v2, period, period),
+        }
     }
 
     /// The group of the measured task.

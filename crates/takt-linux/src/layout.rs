@@ -36,7 +36,7 @@ pub struct Layout {
     pub freezer: Option<Hierarchy>,
     /// The v1 cpuset.
     pub cpuset: Option<Hierarchy>,
-    /// The v1 cpu controller; only looked at for its real-time quota.
+    /// The v1 cpu controller: its real-time quota, and groups that share a CPU ([`crate::Halves`]).
     pub cpu: Option<Hierarchy>,
 }
 
@@ -75,6 +75,17 @@ impl Layout {
             }
         }
         layout
+    }
+
+    /// All hierarchies, each once: two controllers of v1 may be mounted together.
+    pub(crate) fn hierarchies(&self) -> Vec<&Hierarchy> {
+        let mut found: Vec<&Hierarchy> = Vec::new();
+        for hierarchy in [&self.unified, &self.freezer, &self.cpuset, &self.cpu].into_iter().flatten() {
+            if found.iter().all(|other| other.mount != hierarchy.mount) {
+                found.push(hierarchy);
+            }
+        }
+        found
     }
 
     /// Its name in one word.

@@ -1,13 +1,15 @@
-//! What runs that died have left behind, and its removal.
+//! Remains of runs that died, and their removal.
 //!
-//! A run is dead when the process that drove it is. Its groups are known by their name, its processes by their groups
-//! or, where it used no cgroups and for daemons that left theirs, by the variable `TAKT_RUN` in their environment.
+//! Each object of a run is judged by itself, since a run in another namespace may have the name of a dead one. A group has a lock of its own. A process
+//! in no group carries a mark, the variable `TAKT_RUN`, and is judged by the file of its run that it sees. Everything else is judged by the file of its
+//! run here ([`crate::life`]). An object whose run can neither be seen to live nor to have died stays.
 
 use crate::control;
 use crate::delegated;
 use crate::freezer::{v1, v2};
 use crate::isolate;
 use crate::layout::Layout;
+use crate::life::{self, Life, Seized, Succession};
 use crate::members;
 use crate::rt::{self, Class};
 use crate::run_id::{PREFIX, RunId, start_time};
@@ -85,33 +87,51 @@ pub struct Remains {
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
-    let mut found = groups(|run| !run.is_alive())?;
-    for (run, process) in members::claimed() {
-        if let Some(run) = run.parse().ok().filter(|run: &RunId| !run.is_alive()) {
-            found.entry(run).or_default().processes.push(process.pid);
+    let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
+    for (run, group) in groups(None)? {
+        let judge = Judge::of(run);
+        if judge.condemns_group(&group, life::of_group(&run.to_string(), &group.locked).has_ended()) {
+            let remains = found.entry(run).or_default();
+            let list = if group.supervises { &mut remains.supervisors } else { &mut remains.groups };
+            list.push(group.top);
         }
     }
-    for (run, path) in socket::sockets().into_iter().filter(|(run, _)| !run.is_alive()) {
-        found.entry(run).or_default().sockets.push(path);
+    for (pid, run, environment) in marked() {
+        if Judge::of(run).condemns(pid, &environment) {
+            found.entry(run).or_default().processes.push(pid);
+        }
     }
-    for (run, settings) in isolate::holders().into_iter().filter(|(run, _)| !run.is_alive()) {
+    for (run, path) in socket::remains() {
+        if Judge::of(run).died() {
+            found.entry(run).or_default().sockets.push(path);
+        }
+    }
+    for (run, settings) in isolate::holders().into_iter().filter(|(run, _)| run.has_died()) {
         found.entry(run).or_default().settings = settings;
     }
-    for run in tracing::instances().into_iter().filter(|run| !run.is_alive()) {
+    for run in tracing::instances().into_iter().filter(RunId::has_died) {
         found.entry(run).or_default().traced = true;
     }
     Ok(found)
 }
 
-/// Removes all remains of dead runs.
+/// Removes all remains of dead runs. Waits up to a second for other processes that already clean up after one.
 ///
 /// # Errors
 /// The first failure, after everything was tried.
 pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
     let mut total = Cleaned::default();
     let mut result = Ok(());
-    for run in find()?.into_keys() {
-        match clean_run(&run, on_crash) {
+    // Runs that have left nothing but their locks are among them.
+    let ended = life::ended().into_iter().filter_map(|run| run.parse().ok());
+    let runs: BTreeSet<RunId> = find()?.into_keys().chain(ended).collect();
+    let deadline = Instant::now() + PRECEDENCE;
+    for run in runs {
+        // Its watcher knows what is to become of its processes. A watcher may be stopped, though.
+        while run.life() == Life::Ends && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match clean_as(&run, on_crash, Judge::of(run), Succession::take(&run.to_string()).as_ref()) {
             Ok(cleaned) => {
                 total.groups += cleaned.groups;
                 total.processes += cleaned.processes;
@@ -123,23 +143,55 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
     result.map(|()| total)
 }
 
+/// How long another process that cleans up goes first.
+const PRECEDENCE: Duration = Duration::from_secs(1);
+
 /// Removes the remains of one run.
 ///
 /// # Errors
-/// When the run is alive, or when something could not be removed within about a second, and 3 ms more for each process.
+/// When the run is not proven to be dead, or when something could not be removed within about a second, and 3 ms more for each process.
 pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
-    if run.is_alive() {
-        return Err(io::Error::other(format!("run {run} is alive")));
+    let judge = Judge::of(*run);
+    match judge.life {
+        Life::Lives => return Err(io::Error::other(format!("run {run} is alive"))),
+        // Its groups have locks of their own.
+        Life::Unseen | Life::Ends | Life::Ended => {}
     }
-    let Remains { groups: tops, supervisors, .. } = groups(|found| found == run)?.remove(run).unwrap_or_default();
-    let mut counted = BTreeSet::new();
-    let (mut result, mut settings) = (Ok(()), 0);
+    clean_as(run, on_crash, judge, Succession::take(&run.to_string()).as_ref())
+}
+
+/// As [`clean_run`], for the watcher of a run, which has seen the death of its driver.
+///
+/// # Errors
+/// When something could not be removed.
+pub(crate) fn clean_seen(run: &RunId, on_crash: OnCrash, right: Option<&Succession>) -> io::Result<Cleaned> {
+    clean_as(run, on_crash, Judge { run: *run, life: Life::Ended }, right)
+}
+
+fn clean_as(run: &RunId, on_crash: OnCrash, judge: Judge, right: Option<&Succession>) -> io::Result<Cleaned> {
+    let groups: Vec<Group> = groups(Some(run))?.into_iter().map(|(_, group)| group).collect();
+    // Until the groups are gone, no other run can take one of them for its own.
+    let mut seized: Vec<Seized> = Vec::new();
+    let groups: Vec<Group> = groups
+        .into_iter()
+        .filter(|group| {
+            let lock = life::seize_group(&run.to_string(), &group.locked);
+            let free = lock.is_some();
+            seized.extend(lock);
+            judge.condemns_group(group, free)
+        })
+        .collect();
+    let of_kind = |supervises: bool| {
+        groups.iter().filter(move |group| group.supervises == supervises).map(|group| group.top.clone())
+    };
+    let (tops, supervisors): (Vec<PathBuf>, Vec<PathBuf>) = (of_kind(false).collect(), of_kind(true).collect());
+    let (mut counted, mut result) = (BTreeSet::new(), Ok(()));
     // Before any journal or lock: no process stays frozen while another one has these.
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
         let mut members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
-        let name = run.to_string();
-        members.extend(members::claimed().filter(|(of, _)| *of == name).map(|(_, process)| process.pid));
+        let marked = marked().filter(|(pid, of, environment)| of == run && judge.condemns(*pid, environment));
+        members.extend(marked.map(|(pid, ..)| pid));
         let new = members.iter().filter(|pid| counted.insert(**pid)).count();
         if new == 0 && round > 0 {
             break;
@@ -162,16 +214,22 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         removed += 1;
         result = result.and(delegated::clean(group));
     }
-    // Its writer has died with it, so nothing is written after this.
-    match isolate::release(run) {
-        Ok(restored) => settings += restored,
-        Err(e) => result = result.and(Err(e)),
+    let mut settings = 0;
+    if judge.life.has_ended() {
+        // Its writer has died with it, so nothing is written after this.
+        match isolate::release(run) {
+            Ok(restored) => settings += restored,
+            Err(e) => result = result.and(Err(e)),
+        }
+        result = result.and(tracing::remove(run).map(drop));
     }
     result = result.and(isolate::recover());
-    result = result.and(tracing::remove(run).map(drop));
-    for path in socket::remains(run) {
+    for (_, path) in socket::remains().into_iter().filter(|(of, _)| of == run && judge.died()) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);
+    }
+    if let (Some(right), Ok(())) = (right, &result) {
+        right.finish();
     }
     result.map(|()| Cleaned { groups: removed, processes: counted.len(), settings })
 }
@@ -183,31 +241,88 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
 /// When a process does not end within a second, or the kernel refuses something.
 pub fn remove_group(name: &str) -> io::Result<()> {
     let layout = Layout::read()?;
-    let hierarchies = [&layout.unified, &layout.freezer, &layout.cpuset, &layout.cpu].into_iter().flatten();
-    let tops: Vec<PathBuf> = hierarchies.map(|h| h.own.join(name)).filter(|top| top.is_dir()).collect();
+    let tops = layout.hierarchies().into_iter().map(|hierarchy| hierarchy.own.join(name));
+    let tops: Vec<PathBuf> = tops.filter(|top| top.is_dir()).collect();
     let members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
     kill(&tops, &members)?;
     let deadline = Instant::now() + Duration::from_secs(1);
     tops.iter().try_for_each(|top| control::remove_tree(top, deadline))
 }
 
-/// Top groups of the runs that `wanted` accepts, and of their supervisors, in every hierarchy and at any depth.
-fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains>> {
+/// A group that names a run.
+struct Group {
+    /// The top of its groups in one hierarchy, or the group of its supervisor.
+    top: PathBuf,
+    /// The directory with the lock: the top, or a mark in it.
+    locked: PathBuf,
+    /// The run's processes are not in it, but Takt.
+    supervises: bool,
+}
+
+/// Groups that name runs, or one run, in every hierarchy and at any depth.
+fn groups(of: Option<&RunId>) -> io::Result<Vec<(RunId, Group)>> {
     let layout = Layout::read()?;
-    let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
-    for hierarchy in [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten() {
+    let mut found = Vec::new();
+    for hierarchy in layout.hierarchies() {
         for dir in control::tree(&hierarchy.mount) {
-            let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
-            let marked = RunId::of_mark(name).zip(dir.parent().map(Path::to_path_buf));
-            let named = name.strip_prefix(PREFIX).and_then(|name| name.parse().ok()).map(|run| (run, dir.clone()));
-            if let Some((run, top)) = named.or(marked).filter(|(run, _)| wanted(run)) {
-                found.entry(run).or_default().groups.push(top);
-            } else if let Some(run) = delegated::run_of(&dir).filter(&wanted) {
-                found.entry(run).or_default().supervisors.push(dir);
-            }
+            let group = named(dir).filter(|(run, _)| of.is_none_or(|of| of == run));
+            found.extend(group);
         }
     }
     Ok(found)
+}
+
+/// The run that a directory names.
+fn named(dir: PathBuf) -> Option<(RunId, Group)> {
+    let name = dir.file_name()?.to_str()?;
+    if let Some(run) = RunId::of_mark(name) {
+        return Some((run, Group { top: dir.parent()?.to_path_buf(), locked: dir, supervises: false }));
+    }
+    if let Some(run) = name.strip_prefix(PREFIX).and_then(|name| name.parse().ok()) {
+        return Some((run, Group { top: dir.clone(), locked: dir, supervises: false }));
+    }
+    delegated::run_of(&dir).map(|run| (run, Group { top: dir.clone(), locked: dir, supervises: true }))
+}
+
+/// Judges the objects of one run.
+struct Judge {
+    run: RunId,
+    life: Life,
+}
+
+impl Judge {
+    fn of(run: RunId) -> Judge {
+        Judge { life: run.life(), run }
+    }
+
+    /// Whether the run of a group has died. `free`: the lock of the group is not that of a live run.
+    fn condemns_group(&self, group: &Group, free: bool) -> bool {
+        match self.life {
+            Life::Lives => false,
+            // A run of an earlier version has no locks.
+            Life::Unseen => free && !self.run.is_seen(),
+            // The same name in another namespace is another run.
+            Life::Ends | Life::Ended => free || life::of_group(&self.run.to_string(), &group.locked) != Life::Lives,
+        }
+    }
+
+    /// Whether the run of a marked process has died.
+    fn condemns(&self, pid: i32, environment: &[u8]) -> bool {
+        match life::of_marked(pid, &self.run.to_string(), environment) {
+            Life::Unseen => self.life.has_ended(),
+            seen => seen.has_ended(),
+        }
+    }
+
+    /// Whether the run has died, for a control socket without a listener: a live run has one.
+    fn died(&self) -> bool {
+        self.life.has_ended() || self.life == Life::Unseen && !self.run.is_seen()
+    }
+}
+
+/// Processes that carry the mark of a run, with their environments.
+fn marked() -> impl Iterator<Item = (i32, RunId, Vec<u8>)> {
+    members::claimed().filter_map(|(run, process, environment)| Some((process.pid, run.parse().ok()?, environment)))
 }
 
 /// Processes in a group and all groups below it.

@@ -120,8 +120,8 @@ fn is_marked(pid: i32, run: &str, group: Option<&str>) -> bool {
 }
 
 /// The live processes with the mark of a run that is not the one of this process. A setuid program is none: its user could not end it, and has chosen
-/// its environment.
-pub(crate) fn claimed() -> impl Iterator<Item = (String, Process)> {
+/// its environment. The environment is the last part.
+pub(crate) fn claimed() -> impl Iterator<Item = (String, Process, Vec<u8>)> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     processes().filter(move |pid| *pid != own).filter_map(|pid| {
         let process = Process::of(pid)?;
@@ -129,7 +129,7 @@ pub(crate) fn claimed() -> impl Iterator<Item = (String, Process)> {
         let mut entries = environment.split(|byte| *byte == 0);
         let run = entries.find_map(|entry| entry.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
         let run = std::str::from_utf8(run).ok()?.to_owned();
-        (has_one_user(pid) && process.is_alive()).then_some((run, process))
+        (has_one_user(pid) && process.is_alive()).then_some((run, process, environment))
     })
 }
 
@@ -170,7 +170,7 @@ mod tests {
         assert!(Ancestry::of(std::process::id() as i32).includes(sleeper.pid));
         let _ = other.kill();
         let _ = other.wait();
-        assert!(claimed().any(|(of, process)| of == run && process == sleeper));
+        assert!(claimed().any(|(of, process, _)| of == run && process == sleeper));
         let later = Process { start: sleeper.start + 1, ..sleeper };
         later.signal(Signal::KILL);
         assert!(sleeper.is_alive() && !later.is_alive());

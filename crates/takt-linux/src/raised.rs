@@ -49,7 +49,10 @@ impl Raised {
         let lower: Vec<&Thread> = handlers.iter().filter(lower).collect();
         let paths: Vec<String> = lower.iter().map(|t| ClassOf::new(t.id, t.start).to_string()).collect();
         let run = RunId::new().map_err(failed)?;
-        isolate::hold(&run, &paths).map_err(failed)?;
+        isolate::hold(&run, &paths).map_err(|e| {
+            run.end();
+            failed(e)
+        })?;
         // From here on, all is undone when this is dropped.
         let mut done = Raised { run, names: Vec::new() };
         for thread in lower {
@@ -74,14 +77,20 @@ impl Raised {
     /// # Errors
     /// The kernel refuses it. The classes remain in the journal.
     pub fn undo(self) -> io::Result<()> {
-        isolate::release(&self.run).map(drop)
+        self.restore()
+    }
+
+    fn restore(&self) -> io::Result<()> {
+        isolate::release(&self.run)?;
+        self.run.end();
+        Ok(())
     }
 }
 
 impl Drop for Raised {
     fn drop(&mut self) {
         // It does nothing after `undo`. A failure is in the journal, which `doctor --clean` carries out.
-        let _ = isolate::release(&self.run);
+        let _ = self.restore();
     }
 }
 

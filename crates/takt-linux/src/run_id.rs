@@ -1,7 +1,11 @@
-//! The name of a run, from which anybody can tell whether it still lives.
+//! The name of a run.
 
+use crate::life::{self, Life, Outlasts};
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,9 +22,13 @@ pub(crate) const PREFIX: &str = "takt-";
 /// It follows the prefix in the name of a mark.
 const MARK: &str = "mark-";
 
-/// Identity of a run: the process that drives it and that process's start time, since a process id alone is reused.
+/// Number of the first PID namespace (`PROC_PID_INIT_INO` in include/linux/proc_ns.h of Linux).
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Identity of a run: the process that drives it and that process's start time, as its own namespaces show them.
 ///
-/// It prints as `PID-STARTTIME`, or `PID-STARTTIME-N` for the N-th further run of the same process.
+/// It prints as `PID-STARTTIME`, or `PID-STARTTIME-N` for the N-th further run of that name. In a PID namespace of its own, as in a container, N is
+/// random: two containers may have the same process id at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct RunId {
     pid: i32,
@@ -29,25 +37,59 @@ pub struct RunId {
 }
 
 impl RunId {
-    /// A new identity for a run of the calling process; every call gives another.
+    /// A new identity for a run of the calling process; every call gives another. Its life begins: no other process takes it for dead, in any namespace.
     ///
     /// # Errors
     /// When `/proc` is not mounted.
     pub fn new() -> io::Result<RunId> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let start = start_time(pid).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
-        Ok(RunId { pid, start, serial: SERIAL.fetch_add(1, Ordering::Relaxed) })
+        // `/proc` may be that of another namespace, where the number is that of another process.
+        let own = std::fs::read_to_string("/proc/self/stat")?;
+        let start = parse(&own).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?.start;
+        let alone = std::fs::metadata("/proc/self/ns/pid").is_ok_and(|known| known.ino() != FIRST_NAMESPACE);
+        if alone && SERIAL.load(Ordering::Relaxed) == 0 {
+            SERIAL.store(RandomState::new().hash_one(pid) as u32, Ordering::Relaxed);
+        }
+        loop {
+            let run = RunId { pid, start, serial: SERIAL.fetch_add(1, Ordering::Relaxed) };
+            if life::begin(&run.to_string()) {
+                return Ok(run);
+            }
+        }
     }
     /// The process that drives the run.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
-    /// Whether that process still exists. A zombie is dead: nobody drives its run any more.
+    /// Its life, as far as it can be seen from here.
+    pub(crate) fn life(&self) -> Life {
+        life::of(&self.to_string())
+    }
+    /// Whether the process that drives the run is proven to be dead. A run that cannot be seen from here has not died.
     #[must_use]
-    pub fn is_alive(&self) -> bool {
+    pub fn has_died(&self) -> bool {
+        self.life().has_ended()
+    }
+    /// Whether `/proc` shows a process of this number and start time. In another namespace it may not, or show another process.
+    pub(crate) fn is_seen(&self) -> bool {
         start_time(self.pid) == Some(self.start)
+    }
+    /// Ends the life of a run of this process that has left nothing.
+    pub(crate) fn end(&self) {
+        life::end(&self.to_string());
+    }
+    /// Lets other processes see the end of a run of this process after the process has ended: the run may leave something behind.
+    ///
+    /// # Errors
+    /// The run has no lock.
+    pub(crate) fn outlast(&self, why: Outlasts) -> io::Result<()> {
+        life::outlast(&self.to_string(), why)
+    }
+    /// A run of this process has ended as planned: its processes and groups are gone. In a container, its watcher may end with it.
+    pub fn ends_well(&self) {
+        life::ends_well(&self.to_string());
     }
     /// Name of the directory that says whose a group is that has another name.
     pub(crate) fn mark_name(&self) -> String {
@@ -113,7 +155,10 @@ pub(crate) struct Stat {
 
 /// Reads `/proc/PID/stat`; `None` when there is no such process.
 pub(crate) fn stat(pid: i32) -> Option<Stat> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse(text: &str) -> Option<Stat> {
     // The command name may hold blanks and parentheses, so fields are counted after the last one.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -136,9 +181,10 @@ mod tests {
     fn a_run_is_named_by_pid_and_start_time() {
         let run = RunId::new().unwrap();
         assert_eq!(run.to_string().parse(), Ok(run));
-        assert!(run.is_alive());
+        assert!(run.is_seen() && run.life() == Life::Lives);
         let other = RunId { start: run.start + 1, ..run };
-        assert!(!other.is_alive(), "the same process id with another start time is another process");
+        assert!(!other.is_seen(), "the same process id with another start time is another process");
+        assert!(other.life() == Life::Unseen && !other.has_died(), "nothing shows that it has died");
         assert_ne!(RunId::new().unwrap().group_name(), run.group_name());
         assert_eq!(RunId::of_mark(&run.mark_name()), Some(run));
         assert_eq!(RunId::of_mark(&run.group_name()), None);

@@ -2,17 +2,16 @@
 //!
 //! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if no other user can enter it.
 
+use crate::places::{SYSTEM, directory, make_private};
 use crate::run_id::RunId;
-use nix::sys::socket::{getsockopt, sockopt};
-use std::fs::{self, DirBuilder, Permissions};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, sockopt};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Environment variable with the directory of the user's session.
-const SESSION: &str = "XDG_RUNTIME_DIR";
-const SYSTEM: &str = "/run/takt";
 const SUFFIX: &str = ".sock";
 
 /// A listening socket. The file is removed with this value.
@@ -29,40 +28,6 @@ pub struct Peer {
     pub uid: u32,
     /// Its process id when it connected; 0 where it has none in this process's PID namespace.
     pub pid: i32,
-}
-
-/// The directory of this user's sockets. It need not exist.
-#[must_use]
-pub fn directory() -> PathBuf {
-    let session = std::env::var_os(SESSION).map(PathBuf::from).filter(|session| session.is_absolute());
-    session.map_or_else(|| SYSTEM.into(), |session| session.join("takt"))
-}
-
-/// The directories of files that outlive a run, the best one first: that of the system is there for each session of this user.
-pub(crate) fn directories() -> Vec<PathBuf> {
-    let mut directories = vec![PathBuf::from(SYSTEM), directory()];
-    directories.dedup();
-    directories
-}
-
-/// Makes a directory that only this user may enter, unless it is there.
-///
-/// # Errors
-/// It cannot be made, belongs to another user, or others may enter it.
-pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(io::Error::new(e.kind(), format!("cannot make `{}`: {e}", directory.display())));
-        }
-        _ => {}
-    }
-    let known = fs::symlink_metadata(directory)?;
-    let own = rustix::process::geteuid().as_raw();
-    if !known.is_dir() || known.uid() != own || known.mode() & 0o077 != 0 {
-        let why = format!("`{}` is no directory that only this user may enter", directory.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    Ok(())
 }
 
 /// The sockets in a directory, with their runs. Nothing else there counts.
@@ -99,8 +64,10 @@ impl ControlSocket {
     fn bind_in(directory: &Path, run: &RunId) -> io::Result<ControlSocket> {
         make_private(directory)?;
         let path = directory.join(format!("{run}{SUFFIX}"));
-        // A run of this name that is not this one is dead.
-        let _ = fs::remove_file(&path);
+        // The name belongs to this run, so another file of that name is of a dead one. A container may use the directory without its locks.
+        if !answers(&path) {
+            let _ = fs::remove_file(&path);
+        }
         let socket = ControlSocket { listener: UnixListener::bind(&path)?, path };
         fs::set_permissions(&socket.path, Permissions::from_mode(0o600))?;
         socket.listener.set_nonblocking(true)?;
@@ -126,6 +93,18 @@ impl Drop for ControlSocket {
     }
 }
 
+/// Whether a process listens at a socket, in any namespace.
+#[must_use]
+pub fn answers(path: &Path) -> bool {
+    let connected = UnixAddr::new(path).and_then(|address| {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        connect(socket.as_raw_fd(), &address)
+    });
+    // A full queue has a listener. Where this user may not connect, nothing is known.
+    !matches!(connected, Err(nix::Error::ECONNREFUSED | nix::Error::ENOENT))
+}
+
 /// The process that has connected.
 ///
 /// # Errors
@@ -144,16 +123,18 @@ impl Peer {
     }
 }
 
-/// The control socket of a dead run.
-pub(crate) fn remains(run: &RunId) -> Vec<PathBuf> {
+/// Control sockets without a listener.
+pub(crate) fn remains() -> Vec<(RunId, PathBuf)> {
     let mut all = sockets();
-    all.retain(|(of, _)| of == run);
-    all.into_iter().map(|(_, path)| path).collect()
+    all.retain(|(_, path)| !answers(path));
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::DirBuilder;
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
     fn directory(name: &str, mode: u32) -> PathBuf {
         let path = std::env::temp_dir().join(format!("takt-socket-{name}-{}", std::process::id()));

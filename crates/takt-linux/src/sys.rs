@@ -434,6 +434,12 @@ pub(crate) fn ended_child() -> Option<i32> {
     }
 }
 
+/// Has a function called when this process exits by itself.
+pub(crate) fn at_exit(function: extern "C" fn()) {
+    // SAFETY: the function is safe to call at any time, and is never unloaded. Without memory for it, it is not called.
+    unsafe { libc::atexit(function) };
+}
+
 /// Ignores a signal in the whole process.
 pub(crate) fn ignore(signal: c_int) {
     // SAFETY: SIG_IGN installs no code.
@@ -448,22 +454,22 @@ pub(crate) fn fork_single_threaded() -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Closes every descriptor above 2 except `keep`, and points 0 to 2 to /dev/null. For a process about to do nothing
-/// else: nobody may own one of those descriptors any more.
-pub(crate) fn close_all_but(keep: Option<RawFd>) {
+/// Closes every descriptor above 2 except those in `keep`, which this sorts, and points 0 to 2 to /dev/null. For a process about to do nothing
+/// else: no owner of the other descriptors may use them again.
+pub(crate) fn close_all_but(keep: &mut [RawFd]) {
     let close = |first: u32, last: u32| {
-        // SAFETY: the caller gives up all descriptors in the range; none of their owners is used again.
-        unsafe { libc::syscall(libc::SYS_close_range, c_long::from(first), c_long::from(last), 0 as c_long) };
-    };
-    match keep.and_then(|fd| u32::try_from(fd).ok()) {
-        Some(fd) => {
-            if fd > 3 {
-                close(3, fd - 1);
-            }
-            close(fd + 1, u32::MAX);
+        if first <= last {
+            // SAFETY: the caller gives up all descriptors in the range; none of their owners is used again.
+            unsafe { libc::syscall(libc::SYS_close_range, c_long::from(first), c_long::from(last), 0 as c_long) };
         }
-        None => close(3, u32::MAX),
+    };
+    keep.sort_unstable();
+    let mut first = 3;
+    for fd in keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).filter(|fd| *fd >= 3) {
+        close(first, fd - 1);
+        first = fd + 1;
     }
+    close(first, u32::MAX);
     if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
         for fd in 0..3 {
             // SAFETY: a plain system call; standard streams have no owner.

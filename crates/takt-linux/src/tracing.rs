@@ -229,7 +229,7 @@ pub(crate) fn active(root: &OwnedFd) -> io::Result<Vec<(String, String)>> {
 
 /// Removes the instances of dead runs.
 pub(crate) fn remove_dead() {
-    for run in instances().into_iter().filter(|run| !run.is_alive()) {
+    for run in instances().into_iter().filter(RunId::has_died) {
         let _ = remove(&run);
     }
 }

@@ -3,7 +3,8 @@
 //! It is started before anything else is created. It ignores the signals that end a terminal's processes, lives in
 //! its own session, holds no descriptor but the one that tells it of the run's end, and is not a child of the run.
 
-use crate::leftovers::{OnCrash, clean_run};
+use crate::leftovers::{OnCrash, clean_seen};
+use crate::life::{Life, Outlasts, Succession};
 use crate::run_id::RunId;
 pub use crate::run_id::SUBCOMMAND;
 use crate::sys;
@@ -23,6 +24,8 @@ const TRIES: usize = 5;
 /// # Errors
 /// When it cannot be started or refuses.
 pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
+    // The watcher removes the lock. A machine that has no place for it can be used without.
+    let _ = run.outlast(Outlasts::Watcher);
     let arguments = [SUBCOMMAND.to_string(), run.pid().to_string(), run.to_string(), on_crash.to_string()];
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
@@ -42,9 +45,16 @@ pub fn watch(pid: i32, run: &RunId, on_crash: OnCrash) -> ! {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
         sys::ignore(signal);
     }
+    // It goes first, before other processes that clean up: it knows what is to become of the run's processes.
+    let right = Succession::take(&run.to_string());
     let process = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     // Asked after the descriptor is there: then it belongs to the run, not to a later process of that number.
-    let process = process.and_then(Result::ok).filter(|_| run.is_alive());
+    let lives = || match run.life() {
+        Life::Lives => true,
+        Life::Unseen => run.is_seen(),
+        Life::Ends | Life::Ended => false,
+    };
+    let process = process.and_then(Result::ok).filter(|_| lives());
     // The caller waits for this process, so only its child can go on beside it; nobody is the child's parent.
     match sys::fork_single_threaded() {
         Ok(0) => {}
@@ -52,13 +62,14 @@ pub fn watch(pid: i32, run: &RunId, on_crash: OnCrash) -> ! {
         Err(_) => exit(3),
     }
     let _ = rustix::process::setsid();
-    sys::close_all_but(process.as_ref().map(AsRawFd::as_raw_fd));
+    let kept = [process.as_ref().map(AsRawFd::as_raw_fd), right.as_ref().map(|right| right.file().as_raw_fd())];
+    sys::close_all_but(&mut kept.into_iter().flatten().collect::<Vec<_>>());
     if let Some(process) = &process {
         // Readable when the process ends.
         while poll(&mut [PollFd::new(process, PollFlags::IN)], None).is_err() {}
     }
     for _ in 0..TRIES {
-        match clean_run(run, on_crash) {
+        match clean_seen(run, on_crash, right.as_ref()) {
             Ok(_) => exit(0),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

@@ -255,7 +255,7 @@ fn time_to_clean_up(mechanism: &str) -> Duration {
     let watcher = driver.watchers()[0];
     assert_ne!(status(watcher, "PPid"), driver.run.pid().to_string(), "not a child of the run");
     let files = std::fs::read_dir(format!("/proc/{watcher}/fd")).unwrap().count();
-    assert_eq!(files, 4, "0, 1, 2 and the run");
+    assert_eq!(files, 5, "0, 1, 2, the run and its lock");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         kill_process(Pid::from_raw(watcher).unwrap(), signal).unwrap();
     }

@@ -34,7 +34,7 @@ pub(crate) struct Connection {
 /// The live runs of this user: their names and sockets.
 pub(crate) fn runs() -> Vec<(RunId, PathBuf)> {
     let mut all = socket::sockets();
-    all.retain(|(run, _)| run.is_alive());
+    all.retain(|(_, path)| socket::answers(path));
     all
 }
 

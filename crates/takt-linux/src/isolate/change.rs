@@ -617,7 +617,8 @@ impl<K: Kernel> Isolator<K> {
     /// One could not be undone.
     pub fn recover(&mut self) -> Result<Undone, Refusal> {
         // No other process changes isolations while this one has the journal.
-        let is_dead = |i: &&Isolation| i.phase == Phase::Changing || i.owner.is_some_and(|run| !run.is_alive());
+        let is_dead =
+            |i: &&Isolation| i.phase == Phase::Changing || i.owner.is_some_and(|run| self.kernel.has_died(&run));
         let dead: Vec<String> = self.journal.isolations.iter().filter(is_dead).map(|i| i.name.clone()).collect();
         let mut undone = Undone::default();
         for name in dead {
@@ -626,7 +627,8 @@ impl<K: Kernel> Isolator<K> {
             undone.settings += settings;
             undone.notes.extend(notes);
         }
-        for run in self.journal.runs().into_iter().filter(|run| !run.is_alive()) {
+        let dead: Vec<RunId> = self.journal.runs().into_iter().filter(|run| self.kernel.has_died(run)).collect();
+        for run in dead {
             undone.settings += self.release(&run)?;
         }
         if self.has_orphans() {
@@ -657,10 +659,10 @@ impl<K: Kernel> Isolator<K> {
         }
     }
 
-    /// The living run to which an isolation belongs, if it is one of a run.
+    /// The run to which an isolation belongs, if it is one of a run that is not proven to be dead.
     #[must_use]
     pub fn live_owner(&self, name: &str) -> Option<RunId> {
-        self.journal.isolation(name)?.owner.filter(RunId::is_alive)
+        self.journal.isolation(name)?.owner.filter(|run| !self.kernel.has_died(run))
     }
 
     /// Names of all isolations, in the order of their creation.

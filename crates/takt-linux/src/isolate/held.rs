@@ -2,6 +2,7 @@
 
 use super::change::Isolator;
 use super::machine::Linux;
+use crate::life::Outlasts;
 use crate::run_id::RunId;
 use std::io;
 
@@ -19,6 +20,8 @@ pub(crate) fn recover() -> io::Result<()> {
 
 /// Notes the values of settings, by their files, which a run of this user is about to change at will ([`super::named`]). The order is that of the restoration.
 pub(crate) fn hold(run: &RunId, paths: &[String]) -> io::Result<()> {
+    // Only the death of the run lets others restore the settings.
+    run.outlast(Outlasts::Settings)?;
     if !rustix::process::geteuid().is_root() {
         // Root's journal can be read, and not written.
         let others = Isolator::new(Linux::look()).map_err(io::Error::other)?;

@@ -4,10 +4,10 @@ use crate::control;
 use crate::cpu_lock;
 use crate::layout::Layout;
 use crate::lock_file;
+use crate::places;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
 use crate::run_id::RunId;
-use crate::socket;
 use crate::thread_class::ClassOf;
 use crate::tracing;
 use std::any::Any;
@@ -86,6 +86,8 @@ pub trait Kernel {
     /// # Errors
     /// A run controls one of them: the reason, and what to do.
     fn lock_frequencies(&self, domains: &[(&str, CpuSet)]) -> Result<Box<dyn Any>, (String, String)>;
+    /// Whether a run is proven to be dead.
+    fn has_died(&self, run: &RunId) -> bool;
     /// Another run than this one that has one of these CPUs, in words.
     fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String>;
     /// The hierarchy with CPU sets: whether it is cgroup v2, and where it is mounted.
@@ -148,7 +150,7 @@ impl Linux {
             // Every user may see which CPUs are isolated.
             lock_file::make_readable(&directory)?;
         } else {
-            socket::make_private(&directory)?;
+            places::make_private(&directory)?;
         }
         let lock = lock_file::lock(&directory.join("lock"), lock_file::WAIT)?;
         Ok(Linux { directory, _lock: Some(lock) })
@@ -160,8 +162,8 @@ impl Linux {
             return Linux::open();
         }
         let mut last = io::Error::other("there is no directory for it");
-        for directory in socket::directories() {
-            match socket::make_private(&directory).and_then(|()| Linux::locked(directory.join(OF_USER))) {
+        for directory in places::directories() {
+            match places::make_private(&directory).and_then(|()| Linux::locked(directory.join(OF_USER))) {
                 Ok(linux) => return Ok(linux),
                 Err(e) => last = e,
             }
@@ -171,7 +173,7 @@ impl Linux {
 
     /// The directories with a journal of this user.
     fn written() -> impl Iterator<Item = PathBuf> {
-        let of_user = || socket::directories().into_iter().map(|directory| directory.join(OF_USER));
+        let of_user = || places::directories().into_iter().map(|directory| directory.join(OF_USER));
         let all: Vec<PathBuf> = match rustix::process::geteuid().is_root() {
             true => vec![PathBuf::from(DIRECTORY)],
             false => of_user().collect(),
@@ -330,6 +332,9 @@ impl Kernel for Linux {
             Ok(lock) => Ok(Box::new(lock)),
             Err(power::Refusal::InUse(u) | power::Refusal::Unavailable(u)) => Err((u.reason, u.fix)),
         }
+    }
+    fn has_died(&self, run: &RunId) -> bool {
+        run.has_died()
     }
     fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String> {
         cpu_lock::run_on(cpus, own).map(|holder| holder.to_string())

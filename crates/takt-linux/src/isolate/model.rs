@@ -234,6 +234,9 @@ impl Kernel for Model {
             false => Ok(Box::new(())),
         }
     }
+    fn has_died(&self, run: &RunId) -> bool {
+        *run == dead()
+    }
     fn run_on(&self, cpus: &CpuSet, own: Option<&RunId>) -> Option<String> {
         (own.is_none() && !cpus.is_disjoint(&self.used.get())).then(|| "w.yaml (process 7)".into())
     }
@@ -599,6 +602,11 @@ fn a_process_is_moved_in_and_back() {
     }
 }
 
+/// The only run of the model that has died.
+fn dead() -> RunId {
+    "4194304-1".parse().unwrap()
+}
+
 /// Settings that a power policy of a run would own, as far as this machine has such ones.
 const HELD: [&str; 2] = ["/proc/sys/vm/swappiness", "/proc/sys/kernel/sched_rt_runtime_us"];
 
@@ -659,9 +667,7 @@ fn owners_of_one_setting_are_undone_in_any_order_to_the_first_value() {
 fn settings_of_a_dead_run_are_restored_by_whoever_comes_next() {
     let model = Model::new(false);
     let before = model.snapshot();
-    // No process has this number and start time.
-    let dead: RunId = "4194304-1".parse().unwrap();
-    model.hold(&dead).unwrap();
+    model.hold(&dead()).unwrap();
     model.write_freely("37");
     model.isolator().create(&request("rt", "1")).unwrap();
     assert_eq!(model.isolator().holders(), []);

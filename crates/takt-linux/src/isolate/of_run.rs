@@ -4,6 +4,7 @@ use super::change::{Created, Isolator, Request, Undone};
 use super::machine::Linux;
 use super::refusal::Refusal;
 use super::step::Step;
+use crate::life::Outlasts;
 use crate::rt;
 use crate::run_id::RunId;
 use std::io;
@@ -66,6 +67,9 @@ impl Isolation {
             balanced: cpus.len() > 1,
             owner: Some(*run),
         };
+        // Only the death of the run lets others undo it.
+        run.outlast(Outlasts::Settings)
+            .map_err(|e| Refusal::Machine(e.to_string(), "make /run writable for root".into()))?;
         let created = isolator.create(&request)?;
         Ok(Isolation { name: request.name, cpus: *cpus, created, exists: true })
     }

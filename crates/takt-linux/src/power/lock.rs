@@ -4,7 +4,7 @@
 
 use super::cpufreq::{DIR, Domain};
 use super::root::Root;
-use crate::cpu_lock::{NAME_MAX, OF_OTHERS, OF_THE_DEAD, bind};
+use crate::cpu_lock::{NAME_MAX, bind, patience};
 use crate::group::Unavailable;
 use crate::run_id::RunId;
 use std::fs;
@@ -77,8 +77,7 @@ impl DomainLock {
                 }));
             }
             let holder = holder(&key);
-            let dead = holder.as_ref().is_some_and(|(run, _)| !run.is_alive());
-            if began.elapsed() > if dead { OF_THE_DEAD } else { OF_OTHERS } {
+            if began.elapsed() > patience(holder.as_ref().map(|(run, _)| run)) {
                 return Err(Refusal::InUse(in_use(domain, holder)));
             }
             drop(names);
