@@ -78,3 +78,30 @@ fn what_has_no_effect_is_refused_or_told() {
         "{said}"
     );
 }
+
+/// A program of steps does what it can do without a scheduler, and refuses the rest before its first job.
+#[test]
+fn burn_has_steps_that_wait() {
+    let room = Room::with("");
+    for (steps, status, says) in [
+        ("run 1ms, sleep 1ms, run 1ms", 0, ""),
+        // Standard input is at its end.
+        ("run 1us, read 0", 0, ""),
+        (
+            "run 1ms, read 97",
+            2,
+            "`read 97`: the descriptor 97 is not open\nhint: open it in the command, as in `97< FILE`",
+        ),
+        ("write 0", 2, "`write 0`: the descriptor 0 is open for reading only"),
+        ("read", 2, "`read` names no descriptor; write its number, as in `read 3`"),
+        ("sleep", 2, "`sleep`:"),
+        (
+            "sleep 1ms, lock r, run 1ms",
+            100,
+            "steps other than `run`, `sleep`, `read`, `write` and `wait-period` need `takt run`",
+        ),
+    ] {
+        let done = room.takt(&["burn", "--steps", steps, "--jobs", "2"]).expect(status);
+        assert!(done.stdout.is_empty() && done.stderr.contains(says), "{steps}: {}", done.stderr);
+    }
+}
