@@ -25,6 +25,7 @@ mod life;
 mod lock_file;
 mod mechanism;
 mod members;
+mod namespace;
 mod osnoise;
 mod page;
 mod places;

@@ -1,11 +1,11 @@
 //! The name of a run.
 
 use crate::life::{self, Life, Outlasts};
+use crate::namespace;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,10 +22,7 @@ pub(crate) const PREFIX: &str = "takt-";
 /// It follows the prefix in the name of a mark.
 const MARK: &str = "mark-";
 
-/// Number of the first PID namespace (`PROC_PID_INIT_INO` in include/linux/proc_ns.h of Linux).
-const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
-
-/// Identity of a run: the process that drives it and that process's start time, as its own namespaces show them.
+/// Identity of a run: the process that drives it, by its number in its own PID namespace, and that process's start time.
 ///
 /// It prints as `PID-STARTTIME`, or `PID-STARTTIME-N` for the N-th further run of that name. In a PID namespace of its own, as in a container, N is
 /// random: two containers may have the same process id at the same time.
@@ -47,8 +44,7 @@ impl RunId {
         // `/proc` may be that of another namespace, where the number is that of another process.
         let own = std::fs::read_to_string("/proc/self/stat")?;
         let start = parse(&own).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?.start;
-        let alone = std::fs::metadata("/proc/self/ns/pid").is_ok_and(|known| known.ino() != FIRST_NAMESPACE);
-        if alone && SERIAL.load(Ordering::Relaxed) == 0 {
+        if namespace::own() != namespace::FIRST && SERIAL.load(Ordering::Relaxed) == 0 {
             SERIAL.store(RandomState::new().hash_one(pid) as u32, Ordering::Relaxed);
         }
         loop {
@@ -149,7 +145,7 @@ pub(crate) struct Stat {
     pub(crate) parent: i32,
     /// Process group.
     pub(crate) group: i32,
-    /// Start time in clock ticks since boot.
+    /// Start time in clock ticks since boot, in the first time namespace.
     pub(crate) start: u64,
 }
 
@@ -165,7 +161,7 @@ fn parse(text: &str) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let start = fields.nth(16)?.parse().ok()?;
-    Some(Stat { state, parent, group, start })
+    Some(Stat { state, parent, group, start: namespace::start(start) })
 }
 
 /// Start time of a process that runs (a zombie has none).

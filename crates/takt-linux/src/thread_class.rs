@@ -1,6 +1,7 @@
 //! The scheduling class of a thread as a setting of the journal: it has the name `class:THREAD:START` in place of a path, so it is restored after a
-//! crash, too. Source: sched(7).
+//! crash, too. In a PID namespace of its own, its name ends with `:NAMESPACE`. Source: sched(7).
 
+use crate::namespace;
 use crate::run_id::start_time;
 use crate::sys::{self, SchedAttr};
 use std::fmt;
@@ -15,20 +16,30 @@ const CLASS: &str = "class:";
 pub(crate) struct ClassOf {
     thread: i32,
     start: u64,
+    /// The PID namespace in which it has this number.
+    namespace: u64,
 }
 
 impl ClassOf {
     pub(crate) fn new(thread: i32, start: u64) -> ClassOf {
-        ClassOf { thread, start }
+        ClassOf { thread, start, namespace: namespace::own() }
     }
 
     /// The thread of such a name.
     pub(crate) fn named(path: &str) -> Option<ClassOf> {
         let (thread, start) = path.strip_prefix(CLASS)?.split_once(':')?;
-        Some(ClassOf { thread: thread.parse().ok()?, start: start.parse().ok()? })
+        let (start, namespace) = match start.split_once(':') {
+            Some((start, namespace)) => (start, namespace.parse().ok()?),
+            None => (start, namespace::FIRST),
+        };
+        Some(ClassOf { thread: thread.parse().ok()?, start: start.parse().ok()?, namespace })
     }
 
     fn lives(self) -> io::Result<()> {
+        if self.namespace != namespace::own() {
+            // A thread that is not seen has not ended.
+            return Err(namespace::foreign(&format!("thread {}", self.thread), self.namespace));
+        }
         match start_time(self.thread) == Some(self.start) {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::NotFound, format!("thread {} has ended", self.thread))),
@@ -52,7 +63,11 @@ impl ClassOf {
 
 impl fmt::Display for ClassOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{CLASS}{}:{}", self.thread, self.start)
+        write!(f, "{CLASS}{}:{}", self.thread, self.start)?;
+        if self.namespace != namespace::FIRST {
+            write!(f, ":{}", self.namespace)?;
+        }
+        Ok(())
     }
 }
 
@@ -147,8 +162,10 @@ mod tests {
         for text in ["", "SCHED_FIFO", "SCHED_FIFO x", "SCHED_DEADLINE 0", "FIFO 1"] {
             assert_eq!(text.parse::<Parameters>().unwrap_err().kind(), InvalidInput, "{text}");
         }
-        assert_eq!(ClassOf::named("class:7:99"), Some(ClassOf { thread: 7, start: 99 }));
-        assert_eq!(ClassOf::named("class:7:99").unwrap().to_string(), "class:7:99");
+        for (name, namespace) in [("class:7:99", namespace::FIRST), ("class:7:99:12", 12)] {
+            assert_eq!(ClassOf::named(name), Some(ClassOf { thread: 7, start: 99, namespace }));
+            assert_eq!(ClassOf::named(name).unwrap().to_string(), name);
+        }
         assert!(ClassOf::named("/proc/7").is_none() && ClassOf::named("class:7").is_none());
     }
 
@@ -157,12 +174,16 @@ mod tests {
     fn a_thread_has_its_class_again() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let pid = child.id() as i32;
-        let class = ClassOf { thread: pid, start: start_time(pid).unwrap() };
+        let class = ClassOf::new(pid, start_time(pid).unwrap());
         let before = class.read().unwrap();
         class.write("SCHED_BATCH 7").unwrap();
         let changed = class.read();
         let back = class.write("SCHED_OTHER 7").and_then(|()| class.read());
         let other = ClassOf { start: class.start + 1, ..class };
+        // It may live where this process does not see it.
+        let elsewhere = ClassOf { namespace: class.namespace + 1, ..class };
+        assert_eq!(elsewhere.read().unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(elsewhere.write("SCHED_OTHER 0").unwrap_err().kind(), io::ErrorKind::Unsupported);
         let gone = (other.read().unwrap_err().kind(), other.write("SCHED_OTHER 0").unwrap_err().kind());
         child.kill().unwrap();
         child.wait().unwrap();

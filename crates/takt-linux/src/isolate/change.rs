@@ -635,6 +635,11 @@ impl<K: Kernel> Isolator<K> {
             let online = self.online()?;
             undone.settings += self.restore_orphans(&online)?;
         }
+        // Threads of another PID namespace may be left.
+        if self.journal.isolations.is_empty() && !self.journal.moved.is_empty() {
+            undone.notes.extend(self.unbind());
+            self.store()?;
+        }
         Ok(undone)
     }
 

@@ -7,6 +7,7 @@
 use super::step::Step;
 use super::value::{Claim, Form, claimed};
 use crate::control::parse_cpus;
+use crate::namespace;
 use crate::run_id::RunId;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -84,6 +85,8 @@ pub(super) fn run_of(owner: &str) -> Option<RunId> {
 /// A thread from before, which was moved or bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Moved {
+    /// The PID namespace in which it has its number.
+    pub(super) namespace: u64,
     pub(super) thread: i32,
     pub(super) start: u64,
     /// Its group, below the mount and with a slash at the begin; empty for one that stayed in its group.
@@ -166,8 +169,14 @@ impl Journal {
                 }
             }
         }
-        for Moved { thread, start, group, cpus } in &self.moved {
-            line(&["thread", &thread.to_string(), &start.to_string(), &cpus.to_string(), group]);
+        for Moved { namespace, thread, start, group, cpus } in &self.moved {
+            let (namespace, thread) = (namespace.to_string(), thread.to_string());
+            let (start, cpus) = (start.to_string(), cpus.to_string());
+            // The usual line is that of earlier versions.
+            match *namespace == namespace::FIRST.to_string() {
+                true => line(&["thread", &thread, &start, &cpus, group]),
+                false => line(&["thread-in", &namespace, &thread, &start, &cpus, group]),
+            }
         }
         line(&["end"]);
         text
@@ -217,6 +226,14 @@ impl Journal {
                     journal.settings.last_mut()?.claims.push((name.into(), Claim::Value(value.into())));
                 }
                 ["thread", thread, start, cpus, group] => journal.moved.push(Moved {
+                    namespace: namespace::FIRST,
+                    thread: thread.parse().ok()?,
+                    start: start.parse().ok()?,
+                    group: group.into(),
+                    cpus: parse_cpus(cpus),
+                }),
+                ["thread-in", namespace, thread, start, cpus, group] => journal.moved.push(Moved {
+                    namespace: namespace.parse().ok()?,
                     thread: thread.parse().ok()?,
                     start: start.parse().ok()?,
                     group: group.into(),
@@ -267,8 +284,8 @@ mod tests {
                 },
             ],
             moved: vec![
-                Moved { thread: 7, start: 99, group: "/".into(), cpus: cpus("0-3") },
-                Moved { thread: 8, start: 9, group: String::new(), cpus: cpus("1") },
+                Moved { namespace: namespace::FIRST, thread: 7, start: 99, group: "/".into(), cpus: cpus("0-3") },
+                Moved { namespace: 12, thread: 8, start: 9, group: String::new(), cpus: cpus("1") },
             ],
         };
         let text = journal.text();

@@ -4,6 +4,7 @@ use crate::control;
 use crate::cpu_lock;
 use crate::layout::Layout;
 use crate::lock_file;
+use crate::namespace;
 use crate::places;
 use crate::power::{self, DomainLock, Root};
 use crate::rt;
@@ -11,6 +12,7 @@ use crate::run_id::RunId;
 use crate::thread_class::ClassOf;
 use crate::tracing;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -66,6 +68,10 @@ pub trait Kernel {
     fn threads(&self) -> Vec<Thread>;
     /// A thread, if it lives.
     fn thread(&self, id: i32) -> Option<Thread>;
+    /// The PID namespace in which threads have these numbers.
+    fn namespace(&self) -> u64;
+    /// All PID namespaces with a process; `None` if not all are seen.
+    fn namespaces(&self) -> Option<BTreeSet<u64>>;
     /// Binds a thread to CPUs.
     ///
     /// # Errors
@@ -96,6 +102,18 @@ pub trait Kernel {
 
 /// Begin of the path of a file of an imitated machine. Its directory follows, a double slash, and the path there.
 const IMITATED: &str = "imitated:";
+
+/// Folders of the kernel with settings. A container may not show them.
+const FOLDERS: [&str; 3] = ["/sys/devices/", "/sys/fs/cgroup/", "/proc/irq/"];
+
+/// The error of a setting that was not found: it may be there, and its folder hidden here.
+fn hidden(path: &str, error: io::Error) -> io::Error {
+    let folder = FOLDERS.iter().find(|folder| path.starts_with(*folder));
+    match folder.filter(|folder| error.kind() == io::ErrorKind::NotFound && !Path::new(folder).exists()) {
+        Some(folder) => io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {folder} is not shown here")),
+        None => error,
+    }
+}
 
 /// The path by which a [`Kernel`] knows a file below a root.
 pub(crate) fn named(root: &Root, path: &str) -> String {
@@ -230,7 +248,7 @@ fn thread_at(dir: &Path, id: i32) -> Option<Thread> {
     let groups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
     Some(Thread {
         id,
-        start,
+        start: namespace::start(start),
         name,
         kernel: flags & KTHREAD != 0,
         fixed: flags & NO_SETAFFINITY != 0,
@@ -251,7 +269,7 @@ impl Kernel for Linux {
         }
         match imitated(path) {
             Some((root, path)) => root.read(path),
-            None => control::read(Path::new(path)),
+            None => control::read(Path::new(path)).map_err(|e| hidden(path, e)),
         }
     }
     fn write(&mut self, path: &str, value: &str) -> io::Result<()> {
@@ -298,6 +316,12 @@ impl Kernel for Linux {
     fn thread(&self, id: i32) -> Option<Thread> {
         // Such a directory exists for each thread, and is not listed.
         thread_at(Path::new(&format!("/proc/{id}")), id)
+    }
+    fn namespace(&self) -> u64 {
+        namespace::own()
+    }
+    fn namespaces(&self) -> Option<BTreeSet<u64>> {
+        namespace::all()
     }
     fn bind(&mut self, id: i32, cpus: &CpuSet) -> io::Result<()> {
         rt::set_affinity(id, cpus)

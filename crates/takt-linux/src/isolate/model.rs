@@ -1,16 +1,18 @@
 //! A kernel in memory for tests, with the rules of cgroup v1's and v2's CPU sets as far as isolations meet them. It can die at any change.
 
 use super::change::{Isolator, Request};
+use super::journal::Moved;
 use super::machine::{Kernel, Thread};
 use super::refusal::Refusal;
 use super::step::Step;
 use super::value::Form;
 use crate::control::parse_cpus;
+use crate::namespace;
 use crate::run_id::RunId;
 use proptest::prelude::*;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
@@ -40,6 +42,10 @@ struct Model {
     driven: Rc<Cell<bool>>,
     /// CPUs that a run has.
     used: Rc<Cell<CpuSet>>,
+    /// The PID namespace of the process. Only the first one sees the threads.
+    namespace: Rc<Cell<u64>>,
+    /// The PID namespaces with a process.
+    populated: Rc<RefCell<BTreeSet<u64>>>,
 }
 
 fn refuse(error: i32) -> io::Error {
@@ -94,6 +100,8 @@ impl Model {
             refuses: Rc::default(),
             driven: Rc::default(),
             used: Rc::default(),
+            namespace: Rc::new(Cell::new(namespace::FIRST)),
+            populated: Rc::new(RefCell::new(BTreeSet::from([namespace::FIRST]))),
         }
     }
 
@@ -281,10 +289,19 @@ impl Kernel for Model {
         state.files.keys().any(|file| file == path || file.starts_with(&format!("{path}/")))
     }
     fn threads(&self) -> Vec<Thread> {
-        self.state.borrow().threads.values().cloned().collect()
+        // Another namespace sees none of them.
+        let seen = |_: &&Thread| self.namespace.get() == namespace::FIRST;
+        self.state.borrow().threads.values().filter(seen).cloned().collect()
     }
     fn thread(&self, id: i32) -> Option<Thread> {
-        self.state.borrow().threads.get(&id).cloned()
+        self.state.borrow().threads.get(&id).filter(|_| self.namespace.get() == namespace::FIRST).cloned()
+    }
+    fn namespace(&self) -> u64 {
+        self.namespace.get()
+    }
+    fn namespaces(&self) -> Option<BTreeSet<u64>> {
+        // The first one sees all.
+        (self.namespace.get() == namespace::FIRST).then(|| self.populated.borrow().clone())
     }
     fn bind(&mut self, id: i32, cpus: &CpuSet) -> io::Result<()> {
         self.change()?;
@@ -673,6 +690,33 @@ fn settings_of_a_dead_run_are_restored_by_whoever_comes_next() {
     assert_eq!(model.isolator().holders(), []);
     assert_eq!(model.read(HELD[0]).unwrap(), "1");
     model.isolator().undo("rt").unwrap();
+    assert_eq!(model.snapshot(), before);
+}
+
+/// A process that does not see the threads neither restores nor forgets them.
+#[test]
+fn threads_of_another_namespace_are_kept_for_a_process_there() {
+    let model = Model::new(true);
+    let before = model.snapshot();
+    model.isolator().create(&request("rt", "1")).unwrap();
+    model.namespace.set(12);
+    let notes = model.isolator().undo("rt").unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("other PID namespaces")), "{notes:?}");
+    assert!(model.state.borrow().journal.is_some());
+    model.isolator().recover().unwrap();
+    model.namespace.set(namespace::FIRST);
+    model.isolator().recover().unwrap();
+    assert_eq!(model.snapshot(), before);
+    // Of a namespace that has ended, no thread is left.
+    let mut isolator = model.isolator();
+    let moved = Moved { namespace: 12, thread: 7, start: 1, group: String::new(), cpus: parse_cpus("1") };
+    isolator.journal.moved.push(moved);
+    isolator.store().unwrap();
+    model.populated.borrow_mut().insert(12);
+    model.isolator().recover().unwrap();
+    assert!(model.state.borrow().journal.is_some());
+    model.populated.borrow_mut().remove(&12);
+    model.isolator().recover().unwrap();
     assert_eq!(model.snapshot(), before);
 }
 

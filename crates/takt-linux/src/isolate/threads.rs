@@ -78,7 +78,8 @@ impl<K: Kernel> Isolator<K> {
         let group = |t: &Thread| if with_group && !own.contains(&t.group) { t.group.clone() } else { String::new() };
         let v2 = self.journal.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.v2);
         let mut known: BTreeMap<(i32, u64), usize> = BTreeMap::new();
-        for (index, moved) in self.journal.moved.iter().enumerate() {
+        let namespace = self.kernel.namespace();
+        for (index, moved) in self.journal.moved.iter().enumerate().filter(|(_, moved)| moved.namespace == namespace) {
             known.insert((moved.thread, moved.start), index);
         }
         let mut changed = false;
@@ -96,7 +97,8 @@ impl<K: Kernel> Isolator<K> {
                     let restricted = own.contains(&thread.group) || v2 && with_group;
                     let cpus = if restricted { CpuSet::EMPTY } else { thread.cpus };
                     let group = group(thread);
-                    self.journal.moved.push(Moved { thread: thread.id, start: thread.start, group, cpus });
+                    let moved = Moved { namespace, thread: thread.id, start: thread.start, group, cpus };
+                    self.journal.moved.push(moved);
                     changed = true;
                 }
             }
@@ -107,6 +109,7 @@ impl<K: Kernel> Isolator<K> {
     /// Moves the members of a group and of all groups below it to where they were, or else to `to` (below the mount). Returns notes about threads that stay.
     pub(super) fn empty(&mut self, group: &str, to: &str) -> Vec<String> {
         let (mut stay, mut notes) = (BTreeSet::new(), Vec::new());
+        let namespace = self.kernel.namespace();
         let inside = |of: &str| of == group || of.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
         for _ in 0..ROUNDS {
             let threads = self.kernel.threads().into_iter();
@@ -116,7 +119,8 @@ impl<K: Kernel> Isolator<K> {
                 break;
             }
             for thread in members {
-                let noted = self.journal.moved.iter().find(|m| (m.thread, m.start) == (thread.id, thread.start));
+                let mut own = self.journal.moved.iter().filter(|moved| moved.namespace == namespace);
+                let noted = own.find(|m| (m.thread, m.start) == (thread.id, thread.start));
                 let before = noted.map(|m| m.group.as_str()).filter(|group| !matches!(*group, "" | "/"));
                 let before = before.filter(|group| self.kernel.exists(&self.path(group))).unwrap_or(to).to_owned();
                 let file = self.members_file(&before);
@@ -139,7 +143,15 @@ impl<K: Kernel> Isolator<K> {
         let v2 = self.journal.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.v2);
         let own = self.own_groups();
         let mut kept = Vec::new();
+        let (namespace, all) = (self.kernel.namespace(), self.kernel.namespaces());
         for moved in std::mem::take(&mut self.journal.moved) {
+            if moved.namespace != namespace {
+                // Its threads have ended with a namespace. Otherwise only a process there can find them.
+                if all.as_ref().is_none_or(|all| all.contains(&moved.namespace)) {
+                    kept.push(moved);
+                }
+                continue;
+            }
             let now = self.kernel.thread(moved.thread).filter(|thread| thread.start == moved.start);
             let Some(thread) = now else { continue };
             let still = if thread.kernel { kernel_threads } else { tasks || own.contains(&thread.group) };
@@ -159,6 +171,9 @@ impl<K: Kernel> Isolator<K> {
             if keeps {
                 kept.push(moved);
             }
+        }
+        if self.journal.isolations.is_empty() && !kept.is_empty() {
+            notes.push(format!("{} threads of other PID namespaces: run `takt doctor --clean` there", kept.len()));
         }
         self.journal.moved = kept;
         notes
