@@ -15,10 +15,15 @@ struct Round {
     bursts: BTreeMap<String, f64>,
 }
 
-/// The rounds of `ipi-tracking.yaml`, as `--rounds` writes them.
+/// The rounds of `ipi-tracking.yaml`.
 fn tracking(more: &[&str]) -> Vec<Round> {
+    rounds("ipi-tracking.yaml", more)
+}
+
+/// The rounds of a workload, as `--rounds` writes them.
+fn rounds(file: &str, more: &[&str]) -> Vec<Round> {
     let room = Room::new();
-    let file = workloads().join("ipi-tracking.yaml");
+    let file = workloads().join(file);
     let args = [&["sim", file.to_str().unwrap(), "--rounds", "rounds.csv"], more].concat();
     room.takt(&args).expect(0);
     let mut rounds: Vec<Round> = Vec::new();
@@ -36,6 +41,23 @@ fn tracking(more: &[&str]) -> Vec<Round> {
         }
     }
     rounds
+}
+
+/// The story of Terraneo's figure 2.5: the round after a sleep of 300 ms is more than three times as long without a countermeasure, little longer
+/// with feedforward, and as long as each other one with feedforward and reinitialisation.
+#[test]
+fn feedforward_reduces_the_spike_after_a_sleep_and_reinitialisation_removes_it() {
+    let rounds = rounds("ipi-blocking.yaml", &[]);
+    let longest = |from: f64| {
+        // A sleep ends some 600 ms after each second.
+        let after =
+            |r: &&Round| (0..3).any(|n| (from + f64::from(n) + 0.55..from + f64::from(n) + 0.75).contains(&r.at));
+        rounds.iter().filter(after).map(|r| r.measured).fold(0.0, f64::max)
+    };
+    let [none, feedforward, both] = [1.0, 5.0, 9.0].map(longest);
+    assert!((25.0..28.0).contains(&none), "{none} ms");
+    assert!((9.0..11.0).contains(&feedforward), "{feedforward} ms");
+    assert!((both - 8.0).abs() < 0.1, "{both} ms");
 }
 
 /// Between two events of the file, in seconds: rounds until the last one that is off by more than 2 %, and the longest one.
