@@ -1,10 +1,10 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. Five parts over real processes have lengths of their own, and come only
+//! end although another one has found something. The other parts, over real processes, have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
-//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), and the outcomes of each drawn workload by
-//! each mechanism (`--only outcomes`).
+//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), the outcomes of each drawn workload by
+//! each mechanism (`--only outcomes`), and attempts of another user against runs of root (`--only another-user`).
 
 use crate::vm;
 use crate::workspace::{Outcome, cargo, released, root};
@@ -67,12 +67,13 @@ enum Part {
     Recovery,
     Outcomes,
     Isolate,
+    AnotherUser,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 8] = [
+const PARTS: [(&str, Part, Try); 9] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -81,6 +82,7 @@ const PARTS: [(&str, Part, Try); 8] = [
     ("recovery", Part::Recovery, recovery),
     ("outcomes", Part::Outcomes, outcomes),
     ("isolate", Part::Isolate, isolate),
+    ("another-user", Part::AnotherUser, another_user),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -106,8 +108,8 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let chosen = PARTS.iter().filter(|(_, part, _)| {
-        let real = matches!(part, Part::Faults | Part::Soak | Part::Recovery | Part::Outcomes | Part::Isolate);
-        options.only.map_or(!real, |only| only == *part)
+        let shares = matches!(part, Part::Properties | Part::Fuzz | Part::Mutants);
+        options.only.map_or(shares, |only| only == *part)
     });
     let chosen: Vec<_> = chosen.collect();
     let each = Duration::from_secs(options.minutes * 60) / chosen.len() as u32;
@@ -165,6 +167,17 @@ fn faults(_: Duration) -> Result<Findings> {
 /// Ten minutes of runs to which something happens at random moments.
 fn recovery(_: Duration) -> Result<Findings> {
     real("real", &[("real::recovery::random_faults", "TAKT_RECOVERY", "600")])
+}
+
+/// Another user, who tries against a hundred runs of root whatever the kernel might allow.
+fn another_user(_: Duration) -> Result<Findings> {
+    real(
+        "real",
+        &[
+            ("real::security::another_user_succeeds_in_no_attempt", "TAKT_OTHER_USER", "50"),
+            ("real::security::links_of_another_user_lead_to_no_file_of_root", "TAKT_OTHER_USER", "1"),
+        ],
+    )
 }
 
 /// Fifty runs with random commands, and two that are changed for ten minutes each, with clients that are cut off.

@@ -195,6 +195,18 @@ fn resolve(workload: &Workload, task: TaskId) -> Result<ProcessSettings, Fault> 
         let hint = "create the directory, or correct `cwd`, which is relative to the directory of the file";
         return Err(fault(Code::MissingDirectory, message, hint));
     }
+    if let (Some(identity), Some(cwd)) = (&identity, &cwd)
+        && !identity.may_enter(cwd)
+    {
+        let user = identity.user();
+        let message =
+            format!("the process of task `{name}` is to run in {}, which its user {user} may not enter", cwd.display());
+        return Err(fault(
+            Code::MissingDirectory,
+            message,
+            "let that user enter the directory (chmod, chown), or correct `cwd`",
+        ));
+    }
     let mut limits = Vec::with_capacity(settings.limits.len());
     for limit in &settings.limits {
         let Some(found) = Limit::named(limit.name, limit.soft, limit.hard) else { continue };

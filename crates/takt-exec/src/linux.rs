@@ -7,10 +7,11 @@ use crate::report::{Attempt, Error};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use takt_abi::{Job, Statistics, Status};
@@ -203,7 +204,7 @@ impl Children {
         let mut sources = Vec::with_capacity(plan.processes.len());
         for (process, task) in plan.processes.iter().zip((0..).map(TaskId)) {
             let open = |source: &EventSource| {
-                let opened = Source::open(source, plan.directory.as_deref());
+                let opened = Source::open(source, plan.directory.as_deref(), process.settings.identity.as_ref());
                 opened.map_err(|error| Error::Source { task, name: source.to_string(), source: error })
             };
             sources.push(process.event.as_ref().map(open).transpose()?);
@@ -307,9 +308,12 @@ impl Children {
         // The service manager takes messages of processes for those of Takt.
         service::VARIABLES.into_iter().for_each(|name| spec.remove_env(name));
         let settings = &process.settings;
-        if let Some(directory) = settings.cwd.as_ref().or(self.plan.directory.as_ref()) {
-            use std::os::unix::ffi::OsStrExt;
-            spec.cwd = Some(CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other)?);
+        let path = |directory: &PathBuf| CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other);
+        let own = settings.cwd.as_ref().map(path).transpose()?;
+        match &settings.identity {
+            // A path that its user could change leads to no directory that it could not enter.
+            Some(_) if own.is_some() => spec.enters = own,
+            _ => spec.cwd = own.or(self.plan.directory.as_ref().map(path).transpose()?),
         }
         let stderr = std::io::stderr();
         match &self.outputs[index] {
@@ -324,8 +328,8 @@ impl Children {
         spec.identity.clone_from(&settings.identity);
         spec.umask = settings.umask;
         spec.limits.clone_from(&settings.limits);
-        for (name, value) in settings.identity.iter().flat_map(Identity::variables) {
-            spec.set_env(name, value)?;
+        if let Some(identity) = &settings.identity {
+            spec.set_service_env(identity)?;
         }
         for (name, value) in &settings.env {
             match value {
@@ -529,24 +533,25 @@ impl Processes for Children {
 fn output(plan: &Plan, process: &plan::Process) -> Result<Option<File>, Error> {
     let plan::Output::File { path, truncate } = &process.output else { return Ok(None) };
     let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
-    let foreign = process.settings.identity.as_ref().is_some_and(|identity| !identity.is_own());
-    let opened = open_output(&path, *truncate, foreign);
-    opened.what(format!("cannot open the output of {}, {}", process.name, path.display())).map(Some)
+    let what = format!("cannot open the output of {}, {}", process.name, path.display());
+    match process.settings.identity.as_ref().filter(|identity| !identity.is_own()) {
+        None => open_output(&path, *truncate, None).what(what).map(Some),
+        Some(identity) => open_output(&path, *truncate, Some(identity))
+            .map(Some)
+            .map_err(|source| Error::ForeignFile { what, user: identity.user(), source }),
+    }
 }
 
-/// Opens a file for a process's output. A named pipe without a reader is an error instead of a wait without end. The process of another user
-/// could have put a symbolic link in the place of its file, through which Takt would write with its own rights.
-fn open_output(path: &std::path::Path, truncate: bool, foreign: bool) -> io::Result<File> {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = if foreign { OFlags::NONBLOCK | OFlags::NOFOLLOW } else { OFlags::NONBLOCK };
-    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags.bits() as i32).open(path);
-    let file = opened.map_err(|e| match e.raw_os_error() {
-        Some(number) if foreign && number == rustix::io::Errno::LOOP.raw_os_error() => {
-            io::Error::other("it is a symbolic link, and the process has another user (name the file itself)")
-        }
-        _ => e,
-    })?;
+/// Opens a file for a process's output, with the rights of its user: a link that the user has put in its place leads to no other file. A named pipe without a
+/// reader is an error instead of a wait without end.
+fn open_output(path: &std::path::Path, truncate: bool, user: Option<&Identity>) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    let file: File = match user {
+        Some(user) => user.open(path, flags, mode)?.into(),
+        None => open(path, flags, mode)?.into(),
+    };
     // Also a file that is appended to can be emptied first; what is no file has no length.
     if truncate && file.metadata()?.is_file() {
         file.set_len(0)?;

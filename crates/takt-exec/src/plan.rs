@@ -313,7 +313,7 @@ pub enum Output {
     Inherit,
     /// Nowhere.
     Null,
-    /// Into a file, which Takt opens before the first process starts, with its own rights.
+    /// Into a file, which Takt opens before the first process starts, with the rights of the process's user.
     File {
         /// Relative to the directory of the processes.
         path: PathBuf,

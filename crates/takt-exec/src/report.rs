@@ -90,6 +90,16 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A user may not open a file for a process of this user.
+    #[error("{what}, with the rights of its user {user}: {source}")]
+    ForeignFile {
+        /// The attempt.
+        what: String,
+        /// The user.
+        user: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {

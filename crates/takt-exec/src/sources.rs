@@ -11,6 +11,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use takt_linux::Identity;
 use takt_linux::protocol::inherited;
 
 /// An open source.
@@ -22,8 +23,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens it. Relative paths begin at `directory`.
-    pub(crate) fn open(source: &EventSource, directory: Option<&Path>) -> io::Result<Source> {
+    /// Opens it. Relative paths begin at `directory`. A pipe is opened with the rights of the user of its program, who could have put a link in its place.
+    pub(crate) fn open(source: &EventSource, directory: Option<&Path>, user: Option<&Identity>) -> io::Result<Source> {
         let plain = |descriptor| Source { descriptor, handler: None };
         Ok(match source {
             EventSource::Descriptor(number) => {
@@ -39,7 +40,11 @@ impl Source {
             EventSource::Pipe(path) => {
                 let path = directory.map_or_else(|| path.clone(), |directory| directory.join(path));
                 // With an end for writing of its own it never is at its end.
-                let fifo = open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+                let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let fifo = match user.filter(|user| !user.is_own()) {
+                    Some(user) => user.open(&path, flags, Mode::empty())?,
+                    None => open(&path, flags, Mode::empty())?,
+                };
                 if FileType::from_raw_mode(fstat(&fifo)?.st_mode) != FileType::Fifo {
                     return Err(io::Error::other("it is no named pipe (mkfifo makes one)"));
                 }

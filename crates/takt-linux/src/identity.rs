@@ -93,6 +93,12 @@ impl Identity {
         same && sorted(&own) == sorted(&self.groups)
     }
 
+    /// Its user, by the name where there is one.
+    #[must_use]
+    pub fn user(&self) -> String {
+        self.entry.as_ref().map_or_else(|| self.uid.to_string(), |[name, ..]| name.clone())
+    }
+
     /// The variables that a login sets: `USER`, `LOGNAME`, `HOME` and `SHELL`.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let entry = self.entry.iter();

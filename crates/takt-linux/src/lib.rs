@@ -30,6 +30,7 @@ mod osnoise;
 mod page;
 mod places;
 mod raised;
+mod rights;
 mod run_id;
 mod shared_cpus;
 mod spawn;

@@ -540,6 +540,7 @@ impl Mechanism {
             argv: &spec.argv,
             env: &env,
             cwd: spec.cwd.as_deref(),
+            enters: spec.enters.as_deref(),
             stdio: [
                 self.null.as_fd(),
                 spec.stdout.fd(stdout.as_fd(), self.null.as_fd()),

@@ -10,6 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
 
+/// The `PATH` of a service.
+const SERVICE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Where a process's output goes.
 #[derive(Clone, Copy, Debug)]
 pub enum Output<'a> {
@@ -38,8 +41,10 @@ pub struct SpawnSpec<'a> {
     pub argv: Vec<CString>,
     /// The environment as `NAME=value`. Takt's own marks of the run are added to it.
     pub env: Vec<CString>,
-    /// Directory to run in; Takt's own without.
+    /// Directory to run in; Takt's own without. It is entered with the rights of Takt.
     pub cwd: Option<CString>,
+    /// A directory that the process enters after that, with the rights of its user.
+    pub enters: Option<CString>,
     /// Standard output.
     pub stdout: Output<'a>,
     /// Standard error.
@@ -50,7 +55,7 @@ pub struct SpawnSpec<'a> {
     pub class: Class,
     /// CPUs the process is restricted to, in addition to its partition's.
     pub cpus: Option<CpuSet>,
-    /// Its user and groups; Takt's own without. Directory and output are opened before the change.
+    /// Its user and groups; Takt's own without. Its output is opened before the change: see [`Identity::with_rights_to_files`].
     pub identity: Option<Identity>,
     /// The bits that its new files lack; Takt's own without.
     pub umask: Option<u32>,
@@ -80,6 +85,7 @@ impl SpawnSpec<'_> {
             argv,
             env,
             cwd: None,
+            enters: None,
             stdout: Output::Inherit,
             stderr: Output::Inherit,
             pass_fds: Vec::new(),
@@ -89,6 +95,17 @@ impl SpawnSpec<'_> {
             umask: None,
             limits: Vec::new(),
         })
+    }
+
+    /// Gives the process the environment of a service of its user, and no variable of this process (systemd.exec(5), "Environment variables in spawned
+    /// processes").
+    ///
+    /// # Errors
+    /// When an entry of the database of users holds a zero byte.
+    pub fn set_service_env(&mut self, identity: &Identity) -> io::Result<()> {
+        self.env.clear();
+        self.set_env("PATH", SERVICE_PATH)?;
+        identity.variables().try_for_each(|(name, value)| self.set_env(name, value))
     }
 
     /// Sets an environment variable.

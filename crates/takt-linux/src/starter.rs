@@ -224,8 +224,9 @@ fn encode<'a>(child: &'a Child<'a>, cgroup: Option<BorrowedFd<'a>>) -> (Vec<u8>,
         }
         None => number(ABSENT),
     }
-    let cwd: Vec<CString> = child.cwd.map(CStr::to_owned).into_iter().collect();
-    for list in [child.programs, child.argv, child.env, &cwd] {
+    let [cwd, enters] =
+        [child.cwd, child.enters].map(|path| path.map(CStr::to_owned).into_iter().collect::<Vec<CString>>());
+    for list in [child.programs, child.argv, child.env, &cwd, &enters] {
         text.extend((list.len() as u64).to_ne_bytes());
         list.iter().for_each(|entry| text.extend(entry.as_bytes_with_nul()));
     }
@@ -295,8 +296,8 @@ impl Request {
             }
             None => None,
         };
-        let [programs, argv, env, cwd] =
-            [rest.list(Rest::text)?, rest.list(Rest::text)?, rest.list(Rest::text)?, rest.list(Rest::text)?];
+        let mut list = || rest.list(Rest::text);
+        let [programs, argv, env, cwd, enters] = [list()?, list()?, list()?, list()?, list()?];
         let mut descriptors =
             self.descriptors.into_iter().map(|fd| apart(fd, &targets)).collect::<io::Result<Vec<_>>>()?.into_iter();
         let mut next = || descriptors.next().ok_or_else(|| io::Error::from(Errno::INVAL));
@@ -310,6 +311,7 @@ impl Request {
             argv: &argv,
             env: &env,
             cwd: cwd.first().map(CString::as_c_str),
+            enters: enters.first().map(CString::as_c_str),
             stdio: [stdio[0].as_fd(), stdio[1].as_fd(), stdio[2].as_fd()],
             pass: &pass,
             limits: &limits,

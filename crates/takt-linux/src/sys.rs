@@ -50,6 +50,8 @@ pub(crate) struct Child<'a> {
     pub(crate) argv: &'a [CString],
     pub(crate) env: &'a [CString],
     pub(crate) cwd: Option<&'a CStr>,
+    /// A directory that it enters after that, when it has its user.
+    pub(crate) enters: Option<&'a CStr>,
     pub(crate) stdio: [BorrowedFd<'a>; 3],
     /// Descriptors and the numbers they get in the child.
     pub(crate) pass: &'a [(BorrowedFd<'a>, RawFd)],
@@ -212,6 +214,11 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
                 }
             }
         }
+        if let Some(directory) = child.enters
+            && libc::chdir(directory.as_ptr()) < 0
+        {
+            libc::_exit(126);
+        }
         if matches!(child.hold, Hold::Stop) {
             libc::kill(libc::getpid(), libc::SIGSTOP);
         }
@@ -225,6 +232,34 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
         }
         libc::_exit(status)
     }
+}
+
+/// Gives the calling thread the rights of a user to files, and takes all capabilities away from it, for good. The user may still not send it signals, as it
+/// could if the thread had that user's number (credentials(7), "filesystem user ID").
+pub(crate) fn take_rights_to_files(Identity { uid, gid, groups, .. }: &Identity) -> io::Result<()> {
+    let (uid, gid) = (c_long::from(*uid), c_long::from(*gid));
+    let (header, none) = ([CAPABILITY_VERSION_3, 0], [0u32; 6]);
+    // The bare calls are for one thread; those of the C library change all threads. The calls for file system users report the value from before, also where
+    // they have changed nothing. An invalid number asks for it.
+    let invalid: c_long = -1;
+    // SAFETY: the kernel reads live values of the lengths that it is given, and changes the credentials of this thread only.
+    unsafe {
+        if libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::syscall(libc::SYS_setfsgid, gid);
+        libc::syscall(libc::SYS_setfsuid, uid);
+        let is_own = |now: c_long, wanted: c_long| now as u32 == wanted as u32;
+        if !is_own(libc::syscall(libc::SYS_setfsgid, invalid), gid)
+            || !is_own(libc::syscall(libc::SYS_setfsuid, invalid), uid)
+        {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        if libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// `execve` that sets no `errno`. Returns the error number.

@@ -564,6 +564,12 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
             let hint = "write `descriptors: few` and `client: none` into the file, or raise the limit (`ulimit -Hn`)";
             Failure::machine(Code::SystemError, error, hint)
         }
+        E::ForeignFile { ref user, .. } => {
+            let hint = format!(
+                "let the user {user} write the file (chown, chmod), name one in a folder of that user, or leave out `output`"
+            );
+            Failure::machine(Code::SystemError, error, &hint)
+        }
         E::System { .. } => Failure::machine(Code::SystemError, error, "see `takt doctor`"),
         E::Scheduler(_) => Failure::status(101, Code::InternalFault, error),
     }

@@ -3,12 +3,13 @@
 //! As root, these tests run `takt` and the attacker as two users without rights, by setpriv.
 
 use super::clients::compiled_text;
-use crate::common::{Room, Running, TAKT, attempts, ensure, processes, until};
+use crate::common::{Room, Running, TAKT, attempts, ensure, groups, kill, processes, starters, until, watchers};
 use crate::machine::{Capability, on_cpus, skip};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 pub(super) const OWNER: u32 = 65_533;
 pub(super) const OTHER: u32 = 65_532;
@@ -200,7 +201,7 @@ fn a_client_gets_no_more_than_its_workload_gives() {
 /// `takt` with a `/run` of its own, so that no other run of this machine is involved. The process has the number of the command.
 fn with_own_run(room: &Room, args: &[&str]) -> Command {
     let mut command = Command::new("unshare");
-    let script = "mount -t tmpfs takt-test /run && exec \"$@\"";
+    let script = "mount -t tmpfs -o mode=755 takt-test /run && exec \"$@\"";
     let program = room.command(&[]).get_program().to_owned();
     command.args(["-m", "sh", "-c", script, "sh"]).arg(program).args(args);
     command.current_dir(room.path("")).stdin(std::process::Stdio::null());
@@ -232,9 +233,9 @@ fn no_lock_keeps_a_process_of_a_dead_run() {
         running.signal(rustix::process::Signal::KILL);
         let (_, _) = running.wait_unchecked();
         until("the processes have ended", || processes(pid).is_empty());
-        until("the groups are removed", || crate::common::groups(pid).is_empty());
+        until("the groups are removed", || groups(pid).is_empty());
         drop(lock);
-        until("the watcher has ended", || crate::common::watchers(pid).is_empty());
+        until("the watcher has ended", || watchers(pid).is_empty());
     });
 }
 
@@ -245,7 +246,7 @@ fn the_lock_of_the_journal_is_roots_alone() {
     if !Capability::Mounts.is_present() {
         return skip(Capability::Mounts, "a /run of one's own needs root and unshare");
     }
-    let script = "mount -t tmpfs takt-test /run\n\
+    let script = "mount -t tmpfs -o mode=755 takt-test /run\n\
         \"$1\" isolate undo --all >undone 2>&1; stat -c '%a %U' /run/takt-isolate /run/takt-isolate/lock\n\
         setpriv --reuid=65532 --regid=65532 --clear-groups flock -n /run/takt-isolate/lock echo held 2>/dev/null || echo refused\n\
         flock /run/takt-isolate/lock \"$1\" isolate undo --all; echo $?\n\
@@ -261,4 +262,181 @@ fn the_lock_of_the_journal_is_roots_alone() {
     for part in ["lock has been locked for 10 s by process", "belongs to the user 65532", "is a symbolic link"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+/// Attempts of another user.
+const ACTOR: &str = include_str!("other_user.c");
+
+/// A program as another user, where the `/run` of a process is.
+fn beside(process: i32, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args([
+        "-m",
+        "-t",
+        &process.to_string(),
+        "setpriv",
+        &format!("--reuid={OTHER}"),
+        &format!("--regid={OTHER}"),
+    ]);
+    command.args(["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--", program]);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The rounds of the campaign, and one without it.
+fn rounds() -> u32 {
+    std::env::var("TAKT_OTHER_USER").map_or(1, |rounds| rounds.parse().expect("a number"))
+}
+
+/// A run of root under the mechanism without groups, where membership is decided by search, and one with groups.
+#[test]
+fn another_user_succeeds_in_no_attempt() {
+    if !Capability::Mounts.is_present() {
+        return skip(Capability::Mounts, "a /run of one's own needs root and unshare");
+    }
+    on_cpus(|| {
+        for _ in 0..rounds() {
+            for mechanism in ["signal", "auto"] {
+                let text = "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+                    - {name: a, period: 20ms, runtime: 2ms, init: yes, cmd: 'echo $$ >> a; while [ ! -e go ]; do sleep 0.01; done; exec takt burn --runtime 1ms'}\n\
+                    - {name: b, period: 30ms, runtime: 2ms, on_exit: restart, cmd: 'echo $$ >> b; exec takt burn --runtime 1ms'}\n";
+                let Some(room) = public(text) else { return };
+                if compiled_text(&room, "actor", ACTOR, false).is_none() {
+                    return;
+                }
+                attempts_of_another_user(&room, mechanism);
+            }
+        }
+    });
+}
+
+/// The number of lines of a file in which the processes of a task have written their numbers, and the last number.
+fn written(room: &Room, name: &str) -> (usize, i32) {
+    let text = room.text(name);
+    (text.lines().count(), text.lines().last().and_then(|line| line.parse().ok()).unwrap_or(0))
+}
+
+fn attempts_of_another_user(room: &Room, mechanism: &str) {
+    let args = ["run", "w.yaml", "--duration", "60s", "--mechanism", mechanism];
+    let running = Running::start(&mut with_own_run(room, &args));
+    let pid = running.pid();
+    until("a process initialises", || written(room, "a").0 == 1);
+    let (watcher, starter) = (watchers(pid)[0], starters(pid)[0]);
+    let line = fs::read_to_string(format!("/proc/{watcher}/cmdline")).expect("a watcher");
+    let run = line.split('\0').nth(3).expect("the name of the run").to_owned();
+    let (actor, takt) = (room.path("actor"), room.path("takt"));
+    let (actor, takt) = (actor.to_str().expect("a path"), takt.to_str().expect("a path"));
+    let folder = room.path("").to_str().expect("a path").to_owned();
+    // Root's journal, and a lock that root has used.
+    let as_root = |args: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.args(["-m", "-t", &pid.to_string(), takt]).args(args).stdin(Stdio::null());
+        let began = Instant::now();
+        let output = command.output().expect("it starts");
+        println!("takt {} of root: {} ms", args.join(" "), began.elapsed().as_millis());
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    as_root(&["isolate", "undo", "--all"]);
+    let journal = PathBuf::from(format!("/proc/{pid}/root")).join("run/takt-isolate/journal");
+    fs::write(&journal, "takt-isolate 1\nend\n").expect("root");
+    // Processes that carry the marks of groups, before their processes get a class.
+    let forge = |group: &str| -> Child {
+        beside(pid, actor).args(["forge", &run, group, &folder]).stdout(Stdio::piped()).spawn().expect("it starts")
+    };
+    let forged: Vec<Child> = ["p0/t0", "p0/t1", "p1/t0", "p1/t1"].into_iter().map(forge).collect();
+    let is_forged = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("forged-");
+    let count =
+        || fs::read_dir(room.path("")).expect("a folder").flatten().filter(|e| is_forged(&e.file_name())).count();
+    until("the marks are there", || count() == forged.len());
+    let mut held = beside(pid, "flock").args(["/run/takt-isolate", "sleep", "60"]).spawn().expect("it starts");
+    fs::write(room.path("go"), "").expect("a file");
+    until("the schedule runs", || written(room, "b").0 == 1);
+    // Neither the marks nor the lock of a folder delay anything.
+    kill(written(room, "b").1, rustix::process::Signal::KILL);
+    until("the task is started again beside forged marks", || written(room, "b").0 == 2);
+    as_root(&["isolate", "undo", "--all"]);
+    as_root(&["doctor", "--clean"]);
+    let targets = [written(room, "a").1, pid, watcher, starter].map(|pid| pid.to_string());
+    let tried = beside(pid, actor).args(["try", &run, &folder]).args(targets).output().expect("it starts");
+    let mut table = String::from_utf8_lossy(&tried.stdout).into_owned();
+    fs::write(room.path("over"), "").expect("a file");
+    for child in forged {
+        let output = child.wait_with_output().expect("it ends");
+        table += &String::from_utf8_lossy(&output.stdout);
+    }
+    println!("{table}");
+    let failed: Vec<&str> = table.lines().filter(|line| !line.ends_with("\trefused")).collect();
+    assert!(failed.is_empty(), "{mechanism}: {failed:?}");
+    assert!(table.lines().count() >= 100, "{mechanism}: {table}");
+    // A mark of commands beside the schedule would delay the end.
+    fs::remove_file(room.path("over")).expect("it is there");
+    let mut late = forge("commands");
+    until("the mark is there", || count() == 5);
+    running.signal(rustix::process::Signal::TERM);
+    let (_, done) = running.wait_unchecked();
+    done.expect(0);
+    fs::write(room.path("over"), "").expect("a file");
+    let _ = (late.wait(), held.kill(), held.wait());
+    until("nothing is left", || processes(pid).is_empty() && groups(pid).is_empty() && watchers(pid).is_empty());
+}
+
+/// Files of a process with another user are opened with the rights of that user. So links in a folder of that user lead to no file of root.
+#[test]
+fn links_of_another_user_lead_to_no_file_of_root() {
+    let settings = |keys: &str| {
+        format!(
+            "policy: fp\ncpus: 0\ntasks: [{{name: a, batch: yes, user: {OTHER}, group: {OTHER}, cmd: 'pwd; echo \"${{SECRET-none}} $PATH\"; env', {keys}}}]"
+        )
+    };
+    let cases = [
+        ("output: theirs/link", 3, "Permission denied"),
+        ("output: {file: theirs/link, truncate: yes}", 3, "Permission denied"),
+        ("output: theirs/folder/new", 3, "Permission denied"),
+        ("output: theirs/descriptor", 3, "symbolic links"),
+        ("cwd: theirs/folder, output: 'null'", 2, "may not enter"),
+    ];
+    on_cpus(|| {
+        for (keys, status, said) in cases {
+            let Some(room) = public(&settings(keys)) else { return };
+            let theirs = room.path("theirs");
+            fs::create_dir(&theirs).expect("a folder");
+            fs::create_dir(room.path("roots")).expect("a folder");
+            fs::set_permissions(room.path("roots"), fs::Permissions::from_mode(0o700)).expect("root");
+            fs::write(room.path("roots/file"), "kept\n").expect("a file");
+            symlink(room.path("roots/file"), theirs.join("link")).expect("a link");
+            symlink(room.path("roots"), theirs.join("folder")).expect("a link");
+            symlink("/proc/self/fd/2", theirs.join("descriptor")).expect("a link");
+            chown(&theirs, Some(OTHER), Some(OTHER)).expect("root");
+            let done = room.takt(&["run", "w.yaml"]).expect(status);
+            assert!(done.stderr.contains(said), "{keys}: {}", done.stderr);
+            assert_eq!(room.text("roots/file"), "kept\n", "{keys}");
+            assert_eq!(fs::read_dir(room.path("roots")).expect("a folder").count(), 1, "{keys}");
+        }
+        // A file that the user may make is the user's.
+        let Some(room) = public(&settings("cwd: theirs, output: theirs/new, env: {LANG: C}")) else { return };
+        fs::create_dir(room.path("theirs")).expect("a folder");
+        chown(room.path("theirs"), Some(OTHER), Some(OTHER)).expect("root");
+        let mut command = room.command(&["run", "w.yaml"]);
+        Running::start(command.env("SECRET", "of root").env("LANG", "de_DE")).wait().expect(0);
+        let seen = room.text("theirs/new");
+        let known = fs::metadata(room.path("theirs/new")).expect("it is there");
+        assert_eq!((known.uid(), known.gid()), (OTHER, OTHER));
+        let own = room.path("theirs").canonicalize().expect("a folder");
+        assert_eq!(seen.lines().next(), own.to_str());
+        let path = format!(
+            "none /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{}",
+            PathBuf::from(TAKT).parent().expect("a folder").display()
+        );
+        assert_eq!(seen.lines().nth(1), Some(path.as_str()));
+        // The shell adds some.
+        let names = seen.lines().skip(2).filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+        let foreign: Vec<&str> = names
+            .filter(|name| {
+                !["LANG", "PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(name)
+                    && !name.starts_with("TAKT_")
+                    && *name != "DEMOS_PARAMETERS"
+            })
+            .collect();
+        assert!(foreign.is_empty() && seen.contains("\nLANG=C\n"), "{foreign:?}: {seen}");
+    });
 }
