@@ -5,12 +5,13 @@
 //! kernel gives the name back when the last descriptor is closed, however the process ends. Nobody connects to these sockets.
 //!
 //! A second kind of name says who holds the locks: `takt/run/RUN/MODE/CPUS/WORKLOAD`, which everybody can read in
-//! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. So a refusal can be forced by a malicious
-//! user, and `share` is the way around.
+//! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. The kernel knows the user of each name, and those
+//! of other users refuse nothing to root. Two users without rights can refuse CPUs to each other, and `share` is the way around.
 
 use crate::group::Unavailable;
 use crate::life::Life;
 use crate::run_id::RunId;
+use crate::socket_names;
 use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -38,6 +39,8 @@ pub struct Holder {
     run: String,
     exclusive: bool,
     cpus: CpuSet,
+    /// It belongs to another user, and this process to root.
+    subordinate: bool,
     /// The name of its workload.
     pub workload: String,
 }
@@ -132,10 +135,12 @@ fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<Cp
     for set in ranges(cpus) {
         names.extend(bind(&info(run, !share, &set, workload)).ok());
     }
-    let (mut taken, mut failed) = (CpuSet::EMPTY, None);
+    let (mut taken, mut overruled, mut failed) = (CpuSet::EMPTY, CpuSet::EMPTY, None);
     for cpu in cpus.iter() {
-        match bind(&format!("takt/cpu/{cpu}")) {
+        let name = format!("takt/cpu/{cpu}");
+        match bind(&name) {
             Ok(name) => names.push(name),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_subordinate(&name) => overruled.insert(cpu),
             Err(e) => {
                 taken.insert(cpu);
                 failed = failed.or(Some(e).filter(|e| e.kind() != io::ErrorKind::AddrInUse));
@@ -157,13 +162,14 @@ fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<Cp
     }
     if !taken.is_empty() {
         // A run that is just being refused itself is there, too, but not as one that lives on CPUs of others.
-        let holders = if failed.is_some() { Vec::new() } else { others(&taken, &|_| true) };
+        let holders = if failed.is_some() { Vec::new() } else { others(&taken, &|holder| !holder.subordinate) };
         return Err(Refusal { cpus: Box::new(taken), holders, error: failed });
     }
-    // A run that shares CPUs has no lock where another one had it before.
-    let sharing = others(cpus, &|holder| !holder.exclusive);
+    // A run that shares CPUs has no lock where another one had it before. Nor has one of root where another user had it.
+    let lockless = |holder: &Holder| !holder.exclusive || !holder.cpus.is_disjoint(&overruled);
+    let sharing = others(cpus, &|holder| !holder.subordinate && lockless(holder));
     if sharing.is_empty() {
-        return Ok(CpuLock { _names: names, shared_with: Vec::new() });
+        return Ok(CpuLock { _names: names, shared_with: others(cpus, &|holder| holder.subordinate) });
     }
     let both = sharing.iter().fold(CpuSet::EMPTY, |all, holder| all.union(&holder.cpus));
     Err(Refusal { cpus: Box::new(cpus.intersection(&both)), holders: sharing, error: None })
@@ -204,21 +210,26 @@ fn info(run: &RunId, exclusive: bool, cpus: &CpuSet, workload: &str) -> String {
 
 /// All runs of this network namespace that hold CPUs, one entry for each of their ranges.
 fn holders() -> Vec<Holder> {
-    let text = std::fs::read("/proc/self/net/unix").unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(holder).collect()
+    let names = socket_names::all();
+    names.iter().filter_map(|name| Some(Holder { subordinate: name.is_subordinate(), ..holder(&name.name)? })).collect()
+}
+
+/// Whether the socket of a name belongs to another user, and this process to root.
+fn is_subordinate(name: &str) -> bool {
+    socket_names::find(name).is_some_and(|name| name.is_subordinate())
 }
 
 /// A run other than `own` that holds one of these CPUs, and is not proven to be dead. O(sockets of the machine).
 pub(crate) fn run_on(cpus: &CpuSet, own: Option<&RunId>) -> Option<Holder> {
     let own = own.map(RunId::to_string);
-    let lives = |holder: &Holder| holder.run().is_some_and(|run| !run.has_died());
+    let lives = |holder: &Holder| !holder.subordinate && holder.run().is_some_and(|run| !run.has_died());
     let other = |holder: &Holder| own.as_ref() != Some(&holder.run) && !holder.cpus.is_disjoint(cpus) && lives(holder);
     holders().into_iter().find(other)
 }
 
-/// Reads a line of `/proc/net/unix`: seven columns, and the name with `@` for its zero byte.
-fn holder(line: &str) -> Option<Holder> {
-    let (_, name) = line.split_once(" @takt/run/")?;
+/// Reads the name that says who holds CPUs.
+fn holder(name: &str) -> Option<Holder> {
+    let name = name.strip_prefix("takt/run/")?;
     let mut parts = name.splitn(4, '/');
     let mut part = || parts.next();
     let (run, mode, cpus, workload) = (part()?, part()?, part()?, part()?);
@@ -227,7 +238,7 @@ fn holder(line: &str) -> Option<Holder> {
     let mut set = CpuSet::EMPTY;
     (first?..=last?).for_each(|cpu| set.insert(cpu));
     let (run, workload) = (run.to_owned(), workload.to_owned());
-    Some(Holder { run, exclusive: mode == "exclusive", cpus: set, workload })
+    Some(Holder { run, exclusive: mode == "exclusive", cpus: set, subordinate: false, workload })
 }
 
 #[cfg(test)]
@@ -277,24 +288,47 @@ mod tests {
         take(&cpus(910, 3), "third.yaml", false).unwrap();
     }
 
+    /// Names of other users refuse nothing to root, and hide no run of root.
+    #[test]
+    fn another_user_takes_no_cpu_from_root() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: another user needs root");
+        }
+        let user = crate::identity::Identity::of_numbers(65_532, 65_532, vec![65_532]);
+        let theirs = user.with_rights_to_files(|| {
+            let run = RunId::new()?;
+            Ok([bind("takt/cpu/920")?, bind(&info(&run, false, &cpus(920, 2), "theirs.yaml"))?])
+        });
+        let theirs = theirs.unwrap();
+        if !is_subordinate("takt/cpu/920") {
+            return println!("skipped: a kernel without CONFIG_UNIX_DIAG");
+        }
+        let first = take(&cpus(920, 2), "first.yaml", false).unwrap();
+        assert_eq!(first.shared_with().len(), 1);
+        assert_eq!(first.shared_with()[0].workload, "theirs.yaml");
+        assert!(run_on(&cpus(920, 1), None).is_some_and(|holder| holder.workload == "first.yaml"));
+        for cpu in [920, 921] {
+            let refused = take(&cpus(cpu, 1), "second.yaml", false).unwrap_err();
+            assert!(refused.contains("in use by first.yaml"), "{refused}");
+        }
+        drop(first);
+        assert!(run_on(&cpus(920, 1), None).is_none());
+        drop(theirs);
+        assert!(take(&cpus(920, 2), "third.yaml", false).unwrap().shared_with().is_empty());
+    }
+
     #[test]
     fn names_are_read_as_they_were_written() {
         let run = RunId::new().unwrap();
         for (cpus, workload, read) in
             [(cpus(0, 1), "a b/c:d.yaml", "a b/c:d.yaml"), (cpus(3, 1021), "line\nbreak\0and @", "line?break?and ?")]
         {
-            let line = format!(
-                "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @{}",
-                info(&run, true, &cpus, workload)
-            );
-            let holder = holder(&line).unwrap();
+            let holder = holder(&info(&run, true, &cpus, workload)).unwrap();
             assert_eq!((holder.run.as_str(), holder.exclusive, holder.cpus), (run.to_string().as_str(), true, cpus));
             assert_eq!((holder.workload.as_str(), holder.pid()), (read, Some(run.pid())));
         }
         assert_eq!(info(&run, false, &cpus(1000, 24), &"ä".repeat(100)).len().max(NAME_MAX), NAME_MAX);
-        for foreign in
-            ["", "x: 1 2 3 4 5 6 /run/x", "x: 1 2 3 4 5 6 @takt/run/1-2/shared/9-", "x @takt/run/1/shared/0-9999/w"]
-        {
+        for foreign in ["", "takt/cpu/1", "takt/run/1-2/shared/9-", "takt/run/1/shared/0-9999/w"] {
             assert_eq!(holder(foreign), None, "{foreign}");
         }
         let mut scattered = cpus(0, 2);

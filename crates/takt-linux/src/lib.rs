@@ -51,6 +51,7 @@ pub mod protocol;
 pub mod rt;
 pub mod service;
 pub mod socket;
+mod socket_names;
 pub mod starter;
 pub mod timer;
 pub mod tracing;

@@ -1,5 +1,6 @@
 //! The directories in which runs of one user keep files beside each other: control sockets, locks, settings from before.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -13,9 +14,34 @@ pub(crate) const SYSTEM: &str = "/run/takt";
 pub(crate) const OF_SESSION: &str = "takt";
 
 /// The directory of this user's sockets. It need not exist.
+///
+/// The session of another user, as `su` leaves it in the environment, is none: that user could put another directory in the place of this one.
 pub(crate) fn directory() -> PathBuf {
-    let session = std::env::var_os(SESSION).map(PathBuf::from).filter(|session| session.is_absolute());
-    session.map_or_else(|| SYSTEM.into(), |session| session.join(OF_SESSION))
+    in_session(session())
+}
+
+fn in_session(session: Option<PathBuf>) -> PathBuf {
+    let is_own = |session: &PathBuf| fs::metadata(session).map_or(true, |known| belongs(known.uid()));
+    session.filter(is_own).map_or_else(|| SYSTEM.into(), |session| session.join(OF_SESSION))
+}
+
+/// The directory of the session that the environment names.
+fn session() -> Option<PathBuf> {
+    std::env::var_os(SESSION).map(PathBuf::from).filter(|session| session.is_absolute())
+}
+
+/// Whether no third user can replace a directory of this owner.
+fn belongs(uid: u32) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&uid)
+}
+
+/// The directories in which this user looks for sockets. Root may control the runs of the user of a session.
+pub(crate) fn of_sockets() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = session().map(|session| session.join(OF_SESSION)).into_iter().collect();
+    found.extend([directory(), PathBuf::from(SYSTEM)]);
+    let mut seen = BTreeSet::new();
+    found.retain(|directory| seen.insert(directory.clone()));
+    found
 }
 
 /// The directories of files that outlive a run, the best one first: that of the system is there for each session of this user.
@@ -65,5 +91,23 @@ pub(crate) fn of_user(uid: u32) -> Vec<PathBuf> {
     match uid {
         0 => Vec::new(),
         _ => vec![PathBuf::from(format!("/run/user/{uid}/{OF_SESSION}")), PathBuf::from(format!("/tmp/takt-{uid}"))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_of_another_user_has_no_sockets_of_this_one() {
+        let session = tempfile::tempdir().unwrap();
+        let place = || in_session(Some(session.path().to_owned()));
+        assert_eq!(in_session(None), Path::new(SYSTEM));
+        assert_eq!(place(), session.path().join(OF_SESSION));
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: another user needs root");
+        }
+        std::os::unix::fs::chown(session.path(), Some(65_532), None).unwrap();
+        assert_eq!(place(), Path::new(SYSTEM));
     }
 }

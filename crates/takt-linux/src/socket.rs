@@ -1,8 +1,9 @@
 //! The control socket of a run: a file `RUN.sock` in a directory that belongs to one user.
 //!
-//! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if no other user can enter it.
+//! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable, or if that directory belongs to another user. It is used only if no
+//! other user can enter it.
 
-use crate::places::{SYSTEM, directory, make_private};
+use crate::places::{self, directory, make_private};
 use crate::run_id::RunId;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, sockopt};
 use std::fs::{self, Permissions};
@@ -45,11 +46,7 @@ fn sockets_in(directory: &Path) -> Vec<(RunId, PathBuf)> {
 /// All control sockets that this user finds, those of dead runs included.
 #[must_use]
 pub fn sockets() -> Vec<(RunId, PathBuf)> {
-    let mut found = sockets_in(&directory());
-    if directory() != Path::new(SYSTEM) {
-        found.extend(sockets_in(Path::new(SYSTEM)));
-    }
-    found
+    places::of_sockets().iter().flat_map(|directory| sockets_in(directory)).collect()
 }
 
 impl ControlSocket {

@@ -2,6 +2,7 @@
  * Attempts of another user against runs of root. It prints a line for each attempt: its name, a tab, and `refused` or `SUCCEEDED`.
  *
  * actor try RUN FOLDER TASK TAKT WATCHER STARTER
+ * actor hold FOLDER NAME...: has abstract names of sockets, until there is the file `over`.
  * actor forge RUN GROUP FOLDER: a process with the marks of a group, until there is the file `over`. It reports what was done to it.
  */
 #define _GNU_SOURCE
@@ -186,11 +187,32 @@ static int forge(char **arguments, char *program)
 	return raised || signalled;
 }
 
+static int hold(const char *folder, int count, char **names)
+{
+	char path[256], name[128];
+	struct timespec step = { 0, 1000000 };
+	int n;
+
+	for (n = 0; n < count; n++) {
+		snprintf(name, sizeof name, "@%s", names[n]);
+		if (!socket_at(name, bind))
+			return 1;
+	}
+	snprintf(path, sizeof path, "%s/held", folder);
+	close(open(path, O_CREAT | O_WRONLY, 0666));
+	snprintf(path, sizeof path, "%s/over", folder);
+	while (access(path, F_OK) != 0)
+		nanosleep(&step, NULL);
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (count == 8 && !strcmp(arguments[1], "try"))
 		return try(arguments + 2);
+	if (count > 3 && !strcmp(arguments[1], "hold"))
+		return hold(arguments[2], count - 3, arguments + 3);
 	if (count == 5 && !strcmp(arguments[1], "forge"))
 		return forge(arguments + 2, arguments[0]);
 	return 2;

@@ -317,6 +317,14 @@ fn written(room: &Room, name: &str) -> (usize, i32) {
 }
 
 fn attempts_of_another_user(room: &Room, mechanism: &str) {
+    let (actor, takt) = (room.path("actor"), room.path("takt"));
+    let (actor, takt) = (actor.to_str().expect("a path"), takt.to_str().expect("a path"));
+    let folder = room.path("").to_str().expect("a path").to_owned();
+    // The names of the CPU, of which root takes no notice.
+    let mut names = as_user(OTHER, actor);
+    let mut names =
+        names.args(["hold", &folder, "takt/cpu/0", "takt/run/1-1/shared/0/theirs"]).spawn().expect("it starts");
+    until("the names are taken", || room.path("held").exists());
     let args = ["run", "w.yaml", "--duration", "60s", "--mechanism", mechanism];
     let running = Running::start(&mut with_own_run(room, &args));
     let pid = running.pid();
@@ -324,9 +332,6 @@ fn attempts_of_another_user(room: &Room, mechanism: &str) {
     let (watcher, starter) = (watchers(pid)[0], starters(pid)[0]);
     let line = fs::read_to_string(format!("/proc/{watcher}/cmdline")).expect("a watcher");
     let run = line.split('\0').nth(3).expect("the name of the run").to_owned();
-    let (actor, takt) = (room.path("actor"), room.path("takt"));
-    let (actor, takt) = (actor.to_str().expect("a path"), takt.to_str().expect("a path"));
-    let folder = room.path("").to_str().expect("a path").to_owned();
     // Root's journal, and a lock that root has used.
     let as_root = |args: &[&str]| {
         let mut command = Command::new("nsenter");
@@ -364,6 +369,7 @@ fn attempts_of_another_user(room: &Room, mechanism: &str) {
         let output = child.wait_with_output().expect("it ends");
         table += &String::from_utf8_lossy(&output.stdout);
     }
+    assert!(names.wait().expect("it ends").success(), "it had the names");
     println!("{table}");
     let failed: Vec<&str> = table.lines().filter(|line| !line.ends_with("\trefused")).collect();
     assert!(failed.is_empty(), "{mechanism}: {failed:?}");
@@ -374,7 +380,8 @@ fn attempts_of_another_user(room: &Room, mechanism: &str) {
     until("the mark is there", || count() == 5);
     running.signal(rustix::process::Signal::TERM);
     let (_, done) = running.wait_unchecked();
-    done.expect(0);
+    let done = done.expect(0);
+    assert!(done.stdout.contains("CPUs were shared with theirs (process 1)"), "{}", done.stdout);
     fs::write(room.path("over"), "").expect("a file");
     let _ = (late.wait(), held.kill(), held.wait());
     until("nothing is left", || processes(pid).is_empty() && groups(pid).is_empty() && watchers(pid).is_empty());

@@ -7,6 +7,7 @@ use super::root::Root;
 use crate::cpu_lock::{NAME_MAX, bind, patience};
 use crate::group::Unavailable;
 use crate::run_id::RunId;
+use crate::socket_names;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +39,7 @@ impl DomainLock {
     /// A domain belongs to another run, or the machine has no abstract sockets.
     pub(super) fn acquire(run: &RunId, root: &Root, domains: &[Domain], workload: &str) -> Result<DomainLock, Refusal> {
         let domains: Vec<(&str, CpuSet)> = domains.iter().map(|domain| (domain.name.as_str(), domain.cpus)).collect();
-        DomainLock::take(run, &machine(root), &domains, workload)
+        DomainLock::take(run, root, &domains, workload)
     }
 
     /// Takes these domains of this machine, with their CPUs, for something else than a run. Its name is what a refused run reports.
@@ -50,18 +51,26 @@ impl DomainLock {
             reason: format!("this process cannot be identified: {e}"),
             fix: "mount /proc".into(),
         })?;
-        DomainLock::take(&run, "", domains, holder)
+        DomainLock::take(&run, &Root::machine(), domains, holder)
     }
 
-    fn take(run: &RunId, machine: &str, domains: &[(&str, CpuSet)], workload: &str) -> Result<DomainLock, Refusal> {
-        let began = Instant::now();
+    fn take(run: &RunId, root: &Root, domains: &[(&str, CpuSet)], workload: &str) -> Result<DomainLock, Refusal> {
+        let (began, machine) = (Instant::now(), machine(root));
         loop {
             let mut names = Vec::new();
             let mut failed = None;
             for domain in domains {
                 let key = format!("{machine}{}", domain.0);
-                match bind(&format!("takt/frequency/{key}")) {
+                let name = format!("takt/frequency/{key}");
+                match bind(&name) {
                     Ok(name) => names.push(name),
+                    Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_powerless(&name, root, domain.0) => {
+                        // Another run of root has no name of the first kind then, either.
+                        if holders(&key).any(|holder| !holder.subordinate && holder.run != *run) {
+                            failed = Some((domain, key, e));
+                            break;
+                        }
+                    }
                     Err(e) => {
                         failed = Some((domain, key, e));
                         break;
@@ -76,8 +85,8 @@ impl DomainLock {
                     fix: "allow abstract Unix sockets, or run without a power policy".into(),
                 }));
             }
-            let holder = holder(&key);
-            if began.elapsed() > patience(holder.as_ref().map(|(run, _)| run)) {
+            let holder = holders(&key).next();
+            if began.elapsed() > patience(holder.as_ref().map(|holder| &holder.run)) {
                 return Err(Refusal::InUse(in_use(domain, holder)));
             }
             drop(names);
@@ -86,8 +95,11 @@ impl DomainLock {
     }
 }
 
-fn in_use((name, cpus): &(&str, CpuSet), holder: Option<(RunId, String)>) -> Unavailable {
-    let by = holder.map_or_else(|| "another run".into(), |(run, name)| format!("{name} (process {})", run.pid()));
+fn in_use((name, cpus): &(&str, CpuSet), holder: Option<Holder>) -> Unavailable {
+    let by = holder.map_or_else(
+        || "another run".into(),
+        |Holder { run, workload, .. }| format!("{workload} (process {})", run.pid()),
+    );
     Unavailable {
         reason: format!(
             "the frequency of CPU {cpus} (the domain {name}) is controlled by {by}: two runs cannot share it"
@@ -117,12 +129,64 @@ fn short(mut name: String, workload: &str) -> String {
     name
 }
 
-/// The run that holds a domain, and the name of its workload.
-fn holder(key: &str) -> Option<(RunId, String)> {
-    let text = fs::read("/proc/self/net/unix").unwrap_or_default();
-    let start = format!(" @takt/frequency-of/{key}/");
-    String::from_utf8_lossy(&text).lines().find_map(|line| {
-        let (run, workload) = line.split_once(&start)?.1.split_once('/')?;
-        Some((run.parse().ok()?, workload.to_owned()))
+/// Whether a name belongs to a user who cannot control the frequency of the domain, and this process to root.
+fn is_powerless(name: &str, root: &Root, domain: &str) -> bool {
+    let setting = root.path(&format!("{DIR}/{domain}/scaling_max_freq"));
+    socket_names::find(name).is_some_and(|name| name.is_subordinate() && !name.may_write(&setting))
+}
+
+/// A run that says that it holds a domain.
+struct Holder {
+    run: RunId,
+    workload: String,
+    /// It belongs to another user, and this process to root.
+    subordinate: bool,
+}
+
+fn holders(key: &str) -> impl Iterator<Item = Holder> {
+    let start = format!("takt/frequency-of/{key}/");
+    socket_names::all().into_iter().filter_map(move |name| {
+        let (run, workload) = name.name.strip_prefix(&start)?.split_once('/')?;
+        Some(Holder { run: run.parse().ok()?, workload: workload.to_owned(), subordinate: name.is_subordinate() })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+
+    /// The name of a domain in the hands of a user who cannot control it refuses nothing to root, and hides no run of root.
+    #[test]
+    fn another_user_takes_no_domain_from_root() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: another user needs root");
+        }
+        let room = std::env::temp_dir().join(format!("takt-domains-{}", std::process::id()));
+        fs::create_dir_all(room.join(DIR).join("policy0")).unwrap();
+        let setting = room.join(DIR).join("policy0/scaling_max_freq");
+        fs::write(&setting, "1").unwrap();
+        let root = Root::imitation(&room);
+        let name = format!("takt/frequency/{}policy0", machine(&root));
+        let take = |name| {
+            DomainLock::take(&RunId::new().unwrap(), &root, &[("policy0", CpuSet::single(930))], name)
+                .map_err(|e| e.to_string())
+        };
+        let user = Identity::of_numbers(65_532, 65_532, vec![65_532]);
+        let theirs = user.with_rights_to_files(|| bind(&name)).unwrap();
+        if is_powerless(&name, &root, "policy0") {
+            let first = take("first.yaml").unwrap();
+            let refused = take("second.yaml").unwrap_err();
+            assert!(refused.contains("is controlled by first.yaml"), "{refused}");
+            drop(first);
+            // To this user the administrator has given the domain.
+            std::os::unix::fs::chown(&setting, Some(65_532), None).unwrap();
+            assert!(take("second.yaml").unwrap_err().contains("is controlled by another run"));
+        } else {
+            println!("skipped: a kernel without CONFIG_UNIX_DIAG");
+        }
+        drop(theirs);
+        take("third.yaml").unwrap();
+        fs::remove_dir_all(room).unwrap();
+    }
 }
