@@ -4,6 +4,8 @@ use crate::control::wire::Fault;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::processes::process;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Task, TaskId};
 use takt_exec::NewTask;
@@ -18,11 +20,20 @@ pub(crate) struct Surroundings {
     resources: Vec<String>,
 }
 
-/// The tasks of a file that can be added to a run; and the names of the others, each with the reason.
-pub(crate) type Candidates = (Vec<NewTask>, Vec<(String, String)>);
+/// The tasks of a file that can be added to a run.
+pub(crate) struct Candidates {
+    pub(crate) new: Vec<NewTask>,
+    /// The names of tasks that cannot be added, each with the reason.
+    pub(crate) excluded: Vec<(String, String)>,
+    /// How many tasks were not looked at, because so many cannot be added.
+    pub(crate) unseen: usize,
+}
 
 /// Reads a task of a file, by its name and the path of the file.
-pub(crate) type Finder = Box<dyn Fn(&str, &str) -> Result<NewTask, Fault> + Send>;
+pub(crate) type Finder = Arc<dyn Fn(&str, &str) -> Result<NewTask, Fault> + Send + Sync>;
+
+/// So many tasks that cannot be added are described, each with a part of the file.
+const EXCLUDED_MOST: usize = 100;
 
 /// The longest file of an added task: its text is in the record of the run.
 const TEXT_MAX: usize = 1 << 20;
@@ -45,9 +56,10 @@ impl Surroundings {
         }
     }
 
-    /// The task of a workload, as the run is to have it.
-    fn task(&self, other: &Workload, id: TaskId) -> Result<NewTask, Fault> {
-        can_be_added(other, id)?;
+    /// The task of a workload, as the run is to have it. O(size of the task), for one of many.
+    fn task(&self, from: &File<'_>, id: TaskId) -> Result<NewTask, Fault> {
+        let other = from.workload;
+        from.can_add(id)?;
         let (name, file) = (&other.tasks[id.index()].name, &other.source.name);
         if other.source.text.len() > TEXT_MAX {
             let message = format!("`{file}` has more than {} KiB", TEXT_MAX >> 10);
@@ -64,30 +76,36 @@ impl Surroundings {
             // Its own directory would be that of the run.
             process.settings.cwd.clone_from(&other.settings.directory);
         }
-        Ok(new_task(other, id, process, other.source.clone()))
+        Ok(from.new_task(id, process))
     }
 
-    /// The tasks of another version of the workload of the run.
+    /// The tasks of another version of the workload of the run, but those of its first version (`known`). O(size of the file).
     ///
     /// # Errors
     /// When the file is wrong.
-    pub(crate) fn candidates(&self, source: &Source) -> Result<Candidates, Fault> {
+    pub(crate) fn candidates(&self, source: &Source, known: &HashSet<&str>) -> Result<Candidates, Fault> {
         let other = load(source, self.machine).map_err(|failure| of_failure(&failure))?;
-        let (mut new, mut excluded) = (Vec::new(), Vec::new());
-        for (info, id) in other.tasks.iter().zip((0..).map(TaskId)) {
-            match self.task(&other, id) {
-                Ok(task) => new.push(task),
-                Err(fault) => excluded.push((info.name.clone(), fault.message)),
+        let from = File::of(&other);
+        let mut candidates = Candidates { new: Vec::new(), excluded: Vec::new(), unseen: 0 };
+        let infos = other.tasks.iter().zip((0..).map(TaskId));
+        for (info, id) in infos.filter(|(info, _)| !known.contains(info.name.as_str())) {
+            if candidates.excluded.len() == EXCLUDED_MOST {
+                candidates.unseen += 1;
+                continue;
+            }
+            match self.task(&from, id) {
+                Ok(task) => candidates.new.push(task),
+                Err(fault) => candidates.excluded.push((info.name.clone(), fault.message)),
             }
         }
-        Ok((new, excluded))
+        Ok(candidates)
     }
 }
 
 /// Reads tasks for a run of this workload.
 pub(crate) fn finder(workload: &Workload) -> Finder {
     let run = Surroundings::of(workload);
-    Box::new(move |name, file| {
+    Arc::new(move |name, file| {
         if !std::fs::metadata(file).is_ok_and(|known| known.is_file()) {
             let message = format!("`{file}` is no file that the run can read");
             return Err(fault(Code::UnreadableFile, message, "name a workload"));
@@ -96,19 +114,66 @@ pub(crate) fn finder(workload: &Workload) -> Finder {
         let source = source.map_err(|unreadable| of_failure(&Failure::unreadable(&unreadable)))?;
         let other = load(&source, run.machine).map_err(|failure| of_failure(&failure))?;
         let id = find(&other, name)?;
-        run.task(&other, id)
+        run.task(&File::of(&other), id)
     })
 }
 
-fn new_task(other: &Workload, id: TaskId, process: takt_exec::Process, source: Source) -> NewTask {
-    let task = other.system.tasks[id.index()].clone();
-    let after = match task.arrival {
-        Arrival::Event { after: Some(first), .. } => Some(other.tasks[first.index()].name.clone()),
-        _ => None,
-    };
-    let named = other.system.domains.iter().zip(&other.domains);
-    let domain = named.into_iter().find(|(domain, _)| domain.tasks.contains(&id)).map(|(_, name)| name.clone());
-    NewTask { task, after, domain, process, file: source.name, text: source.text }
+/// A file whose tasks may be added, with what all of them share.
+struct File<'a> {
+    workload: &'a Workload,
+    name: Arc<str>,
+    text: Arc<str>,
+    /// By task: it has threads that are tasks.
+    hosts: Vec<bool>,
+    /// By task: its domain.
+    domains: Vec<Option<usize>>,
+}
+
+impl File<'_> {
+    fn of(workload: &Workload) -> File<'_> {
+        let mut hosts = vec![false; workload.tasks.len()];
+        workload.tasks.iter().filter_map(|task| task.thread_of).for_each(|host| hosts[host.index()] = true);
+        let mut domains = vec![None; workload.tasks.len()];
+        for (index, domain) in workload.system.domains.iter().enumerate() {
+            domain.tasks.iter().for_each(|task| domains[task.index()] = Some(index));
+        }
+        let (name, text) = (workload.source.name.as_str().into(), workload.source.text.as_str().into());
+        File { workload, name, text, hosts, domains }
+    }
+
+    fn new_task(&self, id: TaskId, process: takt_exec::Process) -> NewTask {
+        let other = self.workload;
+        let task = other.system.tasks[id.index()].clone();
+        let after = match task.arrival {
+            Arrival::Event { after: Some(first), .. } => Some(other.tasks[first.index()].name.clone()),
+            _ => None,
+        };
+        let domain = self.domains[id.index()].and_then(|domain| other.domains.get(domain).cloned());
+        NewTask { task, after, domain, process, file: self.name.clone(), text: self.text.clone() }
+    }
+
+    /// Whether a task can be added to a run: it has a process of its own, which Takt schedules.
+    fn can_add(&self, id: TaskId) -> Result<(), Fault> {
+        let other = self.workload;
+        let (info, task) = (&other.tasks[id.index()], &other.system.tasks[id.index()]);
+        let reason = if task.arrival == Arrival::Activated {
+            "is a process of a window table"
+        } else if info.class.is_some() {
+            "is scheduled by the kernel (`class`)"
+        } else if info.thread_of.is_some() || self.hosts[id.index()] {
+            "is one of several threads of a program"
+        } else if info.observed.is_some() {
+            "has a `completion` that the kernel reports"
+        } else if info.event.is_some() {
+            "has a source of events outside of the schedule"
+        } else if task.server.is_some() {
+            "has a `server`"
+        } else {
+            return Ok(());
+        };
+        let message = format!("task `{}` {reason}, and cannot be added to a run", info.name);
+        Err(fault(Code::NotSupportedHere, message, "end the run and start it with a file that has the task"))
+    }
 }
 
 /// The workload of a file as it is run, whatever the command line of the run says.
@@ -128,55 +193,60 @@ fn find(other: &Workload, name: &str) -> Result<TaskId, Fault> {
     })
 }
 
-/// Whether a task can be added to a run: it has a process of its own, which Takt schedules.
-fn can_be_added(other: &Workload, id: TaskId) -> Result<(), Fault> {
-    let (info, task) = (&other.tasks[id.index()], &other.system.tasks[id.index()]);
-    let hosts = other.tasks.iter().any(|thread| thread.thread_of == Some(id));
-    let reason = if task.arrival == Arrival::Activated {
-        "is a process of a window table"
-    } else if info.class.is_some() {
-        "is scheduled by the kernel (`class`)"
-    } else if info.thread_of.is_some() || hosts {
-        "is one of several threads of a program"
-    } else if info.observed.is_some() {
-        "has a `completion` that the kernel reports"
-    } else if info.event.is_some() {
-        "has a source of events outside of the schedule"
-    } else if task.server.is_some() {
-        "has a `server`"
-    } else {
-        return Ok(());
-    };
-    let message = format!("task `{}` {reason}, and cannot be added to a run", info.name);
-    Err(fault(Code::NotSupportedHere, message, "end the run and start it with a file that has the task"))
-}
-
-/// The task of a record, for a replay: as it was run, or for a simulation with its program.
-///
-/// # Errors
-/// The text describes no such task, or the task follows one that the run did not have.
-pub(crate) fn described(
-    (file, text, name): (&str, &str, &str),
-    names: &[String],
+/// The tasks that texts describe, of which many may have the same text: it is read once.
+pub(crate) struct Descriptions {
     machine: CpuSet,
     simulated: bool,
-) -> Result<(Task, TaskInfo), String> {
-    let source = Source { name: file.to_owned(), text: text.to_owned() };
-    let text = |failure: Failure| anstream::adapter::strip_str(failure.text()).to_string();
-    let mut other = Input::default().load_source(&source, Some(machine)).map_err(text)?;
-    if simulated {
-        other.settle_simulation(None);
-    } else {
-        other.clear_simulated();
+    /// The names of all tasks by now, with their numbers.
+    names: HashMap<String, TaskId>,
+    /// The last text, and the tasks in it by their names.
+    last: Option<(Workload, HashMap<String, TaskId>)>,
+}
+
+impl Descriptions {
+    /// For a system with the tasks of `workload`. Tasks are as they were run, or for a simulation with their programs.
+    pub(crate) fn new(workload: &Workload, simulated: bool) -> Descriptions {
+        let names = workload.tasks.iter().map(|task| task.name.clone()).zip((0..).map(TaskId)).collect();
+        Descriptions { machine: workload.machine(), simulated, names, last: None }
     }
-    let id = find(&other, name).map_err(|fault| fault.message)?;
-    let mut task = other.system.tasks[id.index()].clone();
-    if let Arrival::Event { after: Some(first), .. } = &mut task.arrival {
-        let name = &other.tasks[first.index()].name;
-        let number = names.iter().position(|known| known == name);
-        *first = TaskId(number.ok_or_else(|| format!("there is no task `{name}`"))? as u32);
+
+    /// The next task.
+    ///
+    /// # Errors
+    /// The text describes no such task, or the task follows one that does not exist.
+    pub(crate) fn next(&mut self, file: &str, text: &str, name: &str) -> Result<(Task, TaskInfo), String> {
+        let known = self.last.as_ref().is_some_and(|(last, _)| last.source.name == file && last.source.text == text);
+        if !known {
+            self.last = Some(self.read(file, text)?);
+        }
+        let (other, tasks) = self.last.as_ref().ok_or("no text describes it")?;
+        let id = match tasks.get(name) {
+            Some(id) => *id,
+            None => find(other, name).map_err(|fault| fault.message)?,
+        };
+        let mut task = other.system.tasks[id.index()].clone();
+        if let Arrival::Event { after: Some(first), .. } = &mut task.arrival {
+            let name = &other.tasks[first.index()].name;
+            *first = *self.names.get(name).ok_or_else(|| format!("there is no task `{name}`"))?;
+        }
+        let info = other.tasks[id.index()].clone();
+        let number = TaskId(self.names.len() as u32);
+        self.names.insert(info.name.clone(), number);
+        Ok((task, info))
     }
-    Ok((task, other.tasks[id.index()].clone()))
+
+    fn read(&self, file: &str, text: &str) -> Result<(Workload, HashMap<String, TaskId>), String> {
+        let source = Source { name: file.to_owned(), text: text.to_owned() };
+        let why = |failure: Failure| anstream::adapter::strip_str(failure.text()).to_string();
+        let mut other = Input::default().load_source(&source, Some(self.machine)).map_err(why)?;
+        if self.simulated {
+            other.settle_simulation(None);
+        } else {
+            other.clear_simulated();
+        }
+        let tasks = other.tasks.iter().map(|task| task.name.clone()).zip((0..).map(TaskId)).collect();
+        Ok((other, tasks))
+    }
 }
 
 /// A task that was added to a run, as the summary has it.
@@ -194,16 +264,16 @@ impl Added {
         let pid = pid.and_then(|pid| u32::try_from(pid).ok());
         TaskLabel { name: self.new.process.name.clone(), pid, added: true, ..TaskLabel::default() }
     }
+}
 
-    /// The workload has the task, too.
-    pub(crate) fn join(self, workload: &mut Workload) {
-        let NewTask { domain, process, file, text, .. } = &self.new;
-        let names: Vec<String> = workload.tasks.iter().map(|task| task.name.clone()).collect();
+/// The workload has these tasks, too.
+pub(crate) fn join_all(workload: &mut Workload, added: &[Added]) {
+    let mut descriptions = Descriptions::new(workload, false);
+    for Added { new: NewTask { domain, process, file, text, .. } } in added {
         // The run has read this text before.
-        let Ok((task, info)) = described((file, text, &process.name), &names, workload.machine(), false) else {
-            return;
-        };
-        join(workload, task, info, domain.as_deref());
+        if let Ok((task, info)) = descriptions.next(file, text, &process.name) {
+            join(workload, task, info, domain.as_deref());
+        }
     }
 }
 

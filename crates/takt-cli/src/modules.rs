@@ -35,6 +35,11 @@ fn file(text: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
+/// Whether the text names a file.
+pub(crate) fn is_file(text: &str) -> bool {
+    file(text.trim()).is_some()
+}
+
 /// The prefix of a form and the file. A file whose name begins with such a prefix stands for itself.
 fn parts(file: &str) -> (&str, &str) {
     let prefix = ["g-", "p-", "c-"].into_iter().find(|prefix| file.starts_with(prefix) && !Path::new(file).exists());

@@ -9,7 +9,7 @@ use crate::mirror::{Mirror, PolicyStatus, Status};
 use crate::plan::{Issuer, NewTask, Process};
 use crate::terms::SHORTEST;
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -29,6 +29,12 @@ pub const MAX_LOADED: usize = 32;
 
 /// The most commands that wait for the supervisor. Further ones are refused at once.
 const WAITING: usize = 64;
+
+/// The most tasks that one command adds. The admission of each one builds policies for the whole system, and their processes start together.
+pub(crate) const MAX_NEW: usize = 256;
+
+/// Differences and names that a message lists; it counts the others.
+const LISTED: usize = 12;
 
 /// New values for terms of a task; `None` keeps a term.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -206,6 +212,8 @@ pub(crate) struct Phase {
     begun: AtomicBool,
     /// A command to stop has come before that.
     stopped_early: AtomicBool,
+    /// A command to stop has come. The preparation of other commands ends, so that the supervisor carries it out.
+    stopping: AtomicBool,
     /// The schedule is over: commands are refused.
     over: AtomicBool,
 }
@@ -223,14 +231,23 @@ impl Handle {
         if self.phase.over.load(Ordering::Acquire) {
             return (order.answer)(Err(Refusal::Over("the run ends")));
         }
-        if matches!(order.command, Command::Stop { .. }) && !self.phase.begun.load(Ordering::Acquire) {
-            self.phase.stopped_early.store(true, Ordering::Release);
+        if matches!(order.command, Command::Stop { .. }) {
+            self.phase.stopping.store(true, Ordering::Release);
+            if !self.phase.begun.load(Ordering::Acquire) {
+                self.phase.stopped_early.store(true, Ordering::Release);
+            }
         }
         match self.orders.try_send(order) {
             Ok(()) => {
                 let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
             }
-            Err(TrySendError::Full(order)) => (order.answer)(Err(Refusal::Busy("too many commands wait"))),
+            Err(TrySendError::Full(order)) => {
+                // This one does not stop the run, so the others are carried out.
+                if matches!(order.command, Command::Stop { .. }) {
+                    self.phase.stopping.store(false, Ordering::Release);
+                }
+                (order.answer)(Err(Refusal::Busy("too many commands wait")));
+            }
             Err(TrySendError::Disconnected(order)) => (order.answer)(Err(Refusal::Over("the run has ended"))),
         }
     }
@@ -287,6 +304,8 @@ pub struct Control {
     endable: Vec<bool>,
     /// Tasks whose processes are to end when they have left, with their time of grace.
     ends: Vec<(TaskId, Span)>,
+    /// Each of them is set when the run is to end: by a signal, or with its schedule.
+    interrupts: Vec<Arc<AtomicBool>>,
     /// By partition of a window table: the CPU sets of its slices at the start, to which its processes can be bound.
     bound: Vec<Vec<CpuSet>>,
     /// Window tables that the observer has not been told of.
@@ -347,6 +366,7 @@ impl Control {
             dismissed: Vec::new(),
             endable: Vec::new(),
             ends: Vec::new(),
+            interrupts: Vec::new(),
             bound,
             new_tables: Vec::new(),
             orders,
@@ -361,6 +381,18 @@ impl Control {
             is_incomplete: false,
         };
         Ok((control, handle))
+    }
+
+    /// The preparation of a command ends when one of these is set.
+    pub(crate) fn interrupted_by(&mut self, interrupts: Vec<Arc<AtomicBool>>) {
+        self.interrupts = interrupts;
+    }
+
+    /// Fails when the run is to end: a command that takes long to prepare must not delay that.
+    fn proceed(&self) -> Result<(), Refusal> {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        let ends = is_set(&self.phase.stopping) || self.interrupts.iter().any(|flag| is_set(flag));
+        if ends { Err(Refusal::Over("the run ends")) } else { Ok(()) }
     }
 
     /// By task: its name, and whether the kernel schedules it; and whether its process can end alone.
@@ -746,11 +778,31 @@ impl Control {
             let reason = "a process of a window table comes with its table".to_owned();
             return Err(impossible(reason, "end the run and start it with the new file"));
         }
+        self.find_places(1)?;
         let base = self.agreed_system();
         self.join(std::slice::from_ref(new), base, Vec::new(), joins)
     }
 
-    /// Adds tasks that the run does not have, which follow only earlier ones of the list, and makes other changes in the same step. `base` is the
+    /// Whether there are places for so many new tasks.
+    fn find_places(&self, new: usize) -> Result<(), Refusal> {
+        let first = self.tasks.len();
+        if first + new > self.room {
+            let places = self.room.saturating_sub(first);
+            let reason = match new {
+                1 => format!("the run has {first} tasks, and no place for another one"),
+                new => format!("the run has {first} tasks, and {places} places for the {new} new ones"),
+            };
+            return Err(impossible(reason, "start the run with a higher `--spare-tasks`"));
+        }
+        if new > MAX_NEW {
+            let reason = format!("a command adds at most {MAX_NEW} tasks, and there are {new} new ones");
+            return Err(impossible(reason, "add them by several commands, each with a longer file"));
+        }
+        Ok(())
+    }
+
+    /// Adds tasks that the run does not have, for which there are places. Each follows only earlier ones of the list. Other changes are made in the same
+    /// step. `base` is the
     /// system with these other changes.
     fn join(
         &mut self,
@@ -760,26 +812,18 @@ impl Control {
         joins: bool,
     ) -> Result<Asked, Refusal> {
         let first = self.tasks.len();
-        if first + tasks.len() > self.room {
-            let places = self.room.saturating_sub(first);
-            let reason = match tasks.len() {
-                1 => format!("the run has {first} tasks, and no place for another one"),
-                new => format!("the run has {first} tasks, and {places} places for the {new} new ones"),
-            };
-            return Err(impossible(reason, "start the run with a higher `--spare-tasks`"));
-        }
         let mut domains = Vec::new();
+        let mut earlier: HashMap<&str, TaskId> = HashMap::new();
         for (index, new) in tasks.iter().enumerate() {
+            self.proceed()?;
             let (task, name) = (TaskId((first + index) as u32), &new.process.name);
             let domain = self.domain(new.domain.as_deref())?;
             let mut described = new.task.clone();
             if let Arrival::Event { after, .. } = &mut described.arrival {
-                let number = |name: &str| {
-                    let earlier = tasks[..index].iter().position(|other| other.process.name == name);
-                    earlier.map_or_else(|| self.task(name), |at| Ok(TaskId((first + at) as u32)))
-                };
+                let number = |name: &str| earlier.get(name).map_or_else(|| self.task(name), |task| Ok(*task));
                 *after = new.after.as_deref().map(number).transpose()?;
             }
+            earlier.insert(name, task);
             self.mirror.comes(task);
             base = self.admit_new(base, task, domain, &described, name)?;
             let refused = |invalid: takt_core::model::Invalid| Refusal::NotAdmitted(invalid.to_string());
@@ -1064,33 +1108,28 @@ impl Control {
 
     /// The tasks of another version of the workload that the run does not have, each behind the task that it follows. A task that cannot be
     /// added is named in `fixed`.
-    fn newcomers(&self, target: &Target, fixed: &mut Vec<String>) -> Vec<NewTask> {
-        let has = |name: &String| self.tasks.iter().any(|(own, _)| own == name);
+    fn newcomers<'a>(&self, target: &'a Target, fixed: &mut Vec<String>) -> Vec<&'a NewTask> {
+        let own: BTreeSet<&str> = self.tasks.iter().map(|(own, _)| own.as_str()).collect();
+        let described = described(target);
+        let excluded: HashMap<&str, &str> =
+            target.excluded.iter().rev().map(|(name, why)| (name.as_str(), why.as_str())).collect();
         let side = match (&self.mirror.engine.system().windows[..], &target.system.windows[..]) {
             ([], []) => None,
             ([], _) => Some("the file"),
             _ => Some("the run"),
         };
         let mut new: Vec<&NewTask> = Vec::new();
-        for name in target.tasks.iter().filter(|name| !has(name)) {
-            let excluded = target.excluded.iter().find(|(other, _)| other == name);
-            match (target.new.iter().find(|new| new.process.name == *name), side) {
+        for name in target.tasks.iter().filter(|name| !own.contains(name.as_str())) {
+            match (described.get(name.as_str()), side) {
                 (_, Some(side)) => fixed.push(format!("task `{name}` is new, and {side} has a window table")),
                 (Some(task), None) => new.push(task),
-                (None, None) => fixed.push(match excluded {
-                    Some((_, why)) => format!("{why} (task `{name}` is new)"),
+                (None, None) => fixed.push(match excluded.get(name.as_str()) {
+                    Some(why) => format!("{why} (task `{name}` is new)"),
                     None => format!("task `{name}` is new"),
                 }),
             }
         }
-        let mut sorted: Vec<NewTask> = Vec::new();
-        while let Some(at) = new.iter().position(|task| {
-            // One that follows a task which does not exist is refused later.
-            !task.after.as_ref().is_some_and(|after| new.iter().any(|other| other.process.name == *after))
-        }) {
-            sorted.push(new.remove(at).clone());
-        }
-        sorted
+        in_order(&new)
     }
 
     /// The change that leads from the present system to another one, if that can be reached in place.
@@ -1098,22 +1137,21 @@ impl Control {
         let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
         let newcomers = self.newcomers(target, &mut fixed);
         let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();
+        // By name: the number in this run, which new tasks have behind the others; the number in the other version.
+        let new_names = newcomers.iter().map(|new| &new.process.name);
+        let numbers: HashMap<&str, usize> = numbered(own.iter().copied().chain(new_names));
+        let others: HashMap<&str, usize> = numbered(target.tasks.iter());
+        let described = described(target);
         let system = self.mirror.engine.system();
         let has_windows = !system.windows.is_empty();
         // By task of the other version: its number here.
-        let number = |task: TaskId| {
-            let name = &target.tasks[task.index()];
-            let new = || newcomers.iter().position(|new| new.process.name == *name).map(|at| own.len() + at);
-            own.iter().position(|own| *own == name).or_else(new).map(|index| TaskId(index as u32))
-        };
-        let domain_of = |system: &System, task: usize| {
-            system.domains.iter().position(|domain| domain.tasks.contains(&TaskId(task as u32)))
-        };
+        let number = |task: TaskId| numbers.get(target.tasks[task.index()].as_str()).map(|index| TaskId(*index as u32));
+        let (domains, other_domains) = (domains_by_task(system), domains_by_task(&target.system));
         let (mut wanted, mut leaving, mut leaves) = (Vec::new(), Vec::new(), false);
         for (index, name) in own.iter().enumerate() {
             let task = TaskId(index as u32);
             let (is_gone, of_kernel) = (self.mirror.engine.is_gone(task), self.tasks[index].1);
-            let Some(at) = target.tasks.iter().position(|other| other == *name) else {
+            let Some(&at) = others.get(name.as_str()) else {
                 match (has_windows, of_kernel) {
                     (true, _) => fixed.push(format!("task `{name}` is missing, and the run has a window table")),
                     (_, true) => fixed.push(format!("task `{name}` is missing, and the kernel schedules it")),
@@ -1128,11 +1166,11 @@ impl Control {
             }
             fixed.extend(differences(old, &new).map(|what| format!("`{what}` of task `{name}`")));
             let added = index.checked_sub(own.len() - self.added.len()).map(|index| &self.added[index].process);
-            let described = target.new.iter().find(|new| new.process.name == **name).map(|new| &new.process);
+            let described = described.get(name.as_str()).map(|new| &new.process);
             if added.zip(described).is_some_and(|(added, described)| added != described) {
                 fixed.push(format!("the process of task `{name}`"));
             }
-            if domain_of(system, index) != domain_of(&target.system, at) {
+            if domains[index] != other_domains[at] {
                 fixed.push(format!("the domain of task `{name}`"));
             }
             let utility = matches!(old.arrival, Arrival::Event { .. }).then(|| new.height());
@@ -1189,7 +1227,10 @@ impl Control {
             fixed.push("the policy together with new tasks (`policy` changes it before)".to_owned());
         }
         if !fixed.is_empty() {
-            let reason = format!("this cannot change in place: {}", fixed.join(", "));
+            let more = fixed.len().saturating_sub(LISTED);
+            let more = (more > 0).then(|| format!("and {more} more"));
+            let few: Vec<String> = fixed.into_iter().take(LISTED).chain(more).collect();
+            let reason = format!("this cannot change in place: {}", few.join(", "));
             return Err(impossible(reason, "end the run and start it with the new file, or leave these as they are"));
         }
         if leaves {
@@ -1219,19 +1260,26 @@ impl Control {
             };
             inputs.extend(self.terms(task, &terms)?);
         }
-        if !newcomers.is_empty() && self.joining.is_some() && !joins {
-            return Err(Refusal::Busy("another task is being added"));
+        if !newcomers.is_empty() {
+            if self.joining.is_some() && !joins {
+                return Err(Refusal::Busy("another task is being added"));
+            }
+            self.find_places(newcomers.len())?;
         }
         if !inputs.is_empty() || !leaving.is_empty() || install.is_some() || !newcomers.is_empty() {
             let mut system = self.admit_all(&inputs, &leaving, policies.first().copied())?;
             inputs.splice(0..0, leaving.iter().map(|task| Input::Leave { task: *task }));
             if !newcomers.is_empty() {
-                let stays = |input: &Input, task| matches!(*input, Input::Enter { task: other } if other == task);
-                let away = (0..self.tasks.len() as u32).map(TaskId).filter(|task| {
-                    let is_gone = self.mirror.engine.is_gone(*task) && !inputs.iter().any(|input| stays(input, *task));
-                    is_gone || leaving.contains(task)
-                });
-                without(&mut system, &away.collect::<Vec<_>>());
+                let mut away: Vec<bool> =
+                    (0..self.tasks.len() as u32).map(|task| self.mirror.engine.is_gone(TaskId(task))).collect();
+                for input in &inputs {
+                    if let Input::Enter { task } = *input {
+                        away[task.index()] = false;
+                    }
+                }
+                leaving.iter().for_each(|task| away[task.index()] = true);
+                without(&mut system, &away);
+                let newcomers: Vec<NewTask> = newcomers.into_iter().cloned().collect();
                 return self.join(&newcomers, system, inputs, joins);
             }
         }
@@ -1279,15 +1327,20 @@ impl Control {
         whole.step(Time::ZERO, &[], &mut ());
         let gone = (0..self.tasks.len() as u32).map(TaskId).filter(|task| engine.is_gone(*task));
         for task in gone.chain(leaving.iter().copied()) {
+            self.proceed()?;
             whole.step(Time::ZERO, &[Input::Leave { task }], &mut ());
         }
         // A task returns with the terms that it is to have.
+        let mut by_task: HashMap<TaskId, Vec<&Input>> = HashMap::new();
+        for input in inputs {
+            input.task().into_iter().for_each(|task| by_task.entry(task).or_default().push(input));
+        }
         let wanted = |whole: &Engine, input: &Input| {
             let task = input.task()?;
             let now = whole.agreed(task);
             match input {
                 Input::Enter { .. } => {
-                    let own = inputs.iter().filter(|other| other.task() == Some(task));
+                    let own = by_task.get(&task).into_iter().flatten();
                     Some((task, own.filter_map(|other| terms_of(now, other)).next().unwrap_or(now)))
                 }
                 _ => Some((task, terms_of(now, input)?)),
@@ -1296,13 +1349,19 @@ impl Control {
         let mut left = inputs.to_vec();
         loop {
             let before = left.len();
+            let mut ends = Ok(());
             left.retain(|input| {
+                ends = ends.clone().and_then(|()| self.proceed());
+                if ends.is_err() {
+                    return true;
+                }
                 let admitted = wanted(&whole, input).is_none_or(|(task, terms)| whole.admits(task, &terms));
                 if admitted {
                     whole.step(Time::ZERO, &[*input], &mut ());
                 }
                 !admitted
             });
+            ends?;
             let Some(first) = left.first() else {
                 let mut system = whole.system().clone();
                 give_agreed(&mut system, &whole);
@@ -1468,22 +1527,70 @@ fn terms_of(now: Terms, input: &Input) -> Option<Terms> {
     }
 }
 
-/// Takes these tasks out of a system. A task that another one follows stays.
-fn without(system: &mut System, tasks: &[TaskId]) {
-    for task in tasks {
-        let follows = |(index, other): (usize, &Task)| {
-            let own = TaskId(index as u32);
-            let stays = !system.is_removed(own) && !tasks.contains(&own);
-            stays && matches!(other.arrival, Arrival::Event { after: Some(first), .. } if first == *task)
-        };
-        let is_followed = system.tasks.iter().enumerate().any(follows);
-        if let Err(at) = system.removed.binary_search(task)
-            && !is_followed
+/// Takes tasks out of a system: the ones that are `away`, by number. A task that another one follows stays. O(tasks × domains).
+fn without(system: &mut System, away: &[bool]) {
+    let is_away = |task: TaskId| away.get(task.index()).copied().unwrap_or(false);
+    let mut followed = vec![false; system.tasks.len()];
+    for (index, other) in system.tasks.iter().enumerate() {
+        let own = TaskId(index as u32);
+        if let Arrival::Event { after: Some(first), .. } = other.arrival
+            && !system.is_removed(own)
+            && !is_away(own)
         {
-            system.removed.insert(at, *task);
-            system.domains.iter_mut().for_each(|domain| domain.tasks.retain(|other| other != task));
+            followed[first.index()] = true;
         }
     }
+    let numbers = (0..away.len() as u32).map(TaskId);
+    let leaves: Vec<TaskId> = numbers.filter(|task| is_away(*task) && !followed[task.index()]).collect();
+    let leaves: Vec<TaskId> = leaves.into_iter().filter(|task| !system.is_removed(*task)).collect();
+    let taken: BTreeSet<TaskId> = leaves.iter().copied().collect();
+    system.removed.extend(leaves);
+    system.removed.sort_unstable();
+    system.domains.iter_mut().for_each(|domain| domain.tasks.retain(|task| !taken.contains(task)));
+}
+
+/// The tasks in their order, but each behind the one that it follows. Tasks in a cycle are left out. O(n log n).
+fn in_order<'a>(tasks: &[&'a NewTask]) -> Vec<&'a NewTask> {
+    let numbers = numbered(tasks.iter().map(|task| &task.process.name));
+    // One that follows a task which does not exist is refused later.
+    let first = |task: &NewTask| task.after.as_deref().and_then(|after| numbers.get(after).copied());
+    let mut followers: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+    let mut ready = BTreeSet::new();
+    for (index, task) in tasks.iter().enumerate() {
+        match first(task) {
+            Some(first) => followers[first].push(index),
+            None => drop(ready.insert(index)),
+        }
+    }
+    let mut sorted = Vec::with_capacity(tasks.len());
+    while let Some(next) = ready.pop_first() {
+        ready.extend(followers[next].iter().copied());
+        sorted.push(tasks[next]);
+    }
+    sorted
+}
+
+/// By name: the number of the first one that has it.
+fn numbered<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<&'a str, usize> {
+    let mut numbers = HashMap::new();
+    for (index, name) in names.enumerate() {
+        numbers.entry(name.as_str()).or_insert(index);
+    }
+    numbers
+}
+
+/// By name: the tasks of another version of the workload that can be added.
+fn described(target: &Target) -> HashMap<&str, &NewTask> {
+    target.new.iter().rev().map(|new| (new.process.name.as_str(), new)).collect()
+}
+
+/// By task: its domain.
+fn domains_by_task(system: &System) -> Vec<Option<usize>> {
+    let mut domains = vec![None; system.tasks.len()];
+    for (index, domain) in system.domains.iter().enumerate().rev() {
+        domain.tasks.iter().for_each(|task| domains[task.index()] = Some(index));
+    }
+    domains
 }
 
 /// Gives the tasks of a system the terms that are agreed in an engine.
@@ -1514,4 +1621,165 @@ fn list(names: &[&str]) -> String {
 
 fn impossible(reason: String, hint: &str) -> Refusal {
     Refusal::Impossible { reason, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::reserve;
+    use takt_core::model::System;
+    use takt_core::rng::draw_up_to;
+
+    /// Random numbers below a bound.
+    struct Rng {
+        seed: u64,
+        drawn: u64,
+    }
+
+    impl Rng {
+        fn new(seed: u64) -> Rng {
+            Rng { seed, drawn: 0 }
+        }
+
+        fn below(&mut self, bound: u64) -> u64 {
+            self.drawn += 1;
+            draw_up_to(bound - 1, self.seed, 0, self.drawn)
+        }
+    }
+
+    fn new_task(name: &str, after: Option<String>) -> NewTask {
+        let arrival = match after {
+            Some(_) => Arrival::Event { distance: Span::ZERO, queue: 1, after: None },
+            None => Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(10) },
+        };
+        let (deadline, runtime) = (Some(Span::from_ms(10)), Some(Span::from_us(1)));
+        let task = Task { arrival, deadline, runtime, ..Task::default() };
+        let process = Process { name: name.to_owned(), is_reserved: false, ..Process::reserved() };
+        NewTask { task, after, domain: None, process, file: "f".into(), text: "t".into() }
+    }
+
+    /// The first task of the list that follows none of the list comes next, as long as there is one.
+    #[test]
+    fn new_tasks_are_behind_the_ones_that_they_follow() {
+        let mut rng = Rng::new(1);
+        for _ in 0..300 {
+            let n = 1 + rng.below(8) as usize;
+            let tasks: Vec<NewTask> = (0..n)
+                .map(|index| {
+                    let after = (rng.below(2) == 0).then(|| format!("t{}", rng.below(n as u64 + 1)));
+                    new_task(&format!("t{index}"), after)
+                })
+                .collect();
+            let mut left: Vec<&NewTask> = tasks.iter().collect();
+            let mut expected: Vec<&NewTask> = Vec::new();
+            while let Some(at) = left.iter().position(|task| {
+                !task.after.as_ref().is_some_and(|after| left.iter().any(|other| other.process.name == *after))
+            }) {
+                expected.push(left.remove(at));
+            }
+            assert_eq!(in_order(&tasks.iter().collect::<Vec<_>>()), expected);
+        }
+    }
+
+    /// A task stays if one that stays follows it.
+    #[test]
+    fn tasks_that_are_away_leave_a_system() {
+        let mut rng = Rng::new(2);
+        for _ in 0..300 {
+            let n = 1 + rng.below(8) as usize;
+            let follows = |rng: &mut Rng| (rng.below(2) == 0).then(|| TaskId(rng.below(n as u64) as u32));
+            let tasks = (0..n).map(|_| Task {
+                arrival: Arrival::Event { distance: Span::ZERO, queue: 1, after: follows(&mut rng) },
+                ..Task::default()
+            });
+            let policy = PolicySpec::from_name("edf").expect("a policy");
+            let mut system = System { tasks: tasks.collect(), ..System::new(CpuSet::first(1), policy) };
+            system.removed = (0..n as u32).map(TaskId).filter(|_| rng.below(4) == 0).collect();
+            let away: Vec<bool> = (0..n).map(|_| rng.below(2) == 0).collect();
+            let stays = |index: usize| !system.is_removed(TaskId(index as u32)) && !away[index];
+            let is_followed = |task: usize| {
+                let follows = |other: &usize| matches!(system.tasks[*other].arrival, Arrival::Event { after: Some(first), .. } if first.index() == task);
+                (0..n).filter(|other| stays(*other)).any(|other| follows(&other))
+            };
+            let is_removed =
+                |task: &usize| system.is_removed(TaskId(*task as u32)) || away[*task] && !is_followed(*task);
+            let expected: Vec<TaskId> = (0..n).filter(is_removed).map(|task| TaskId(task as u32)).collect();
+            without(&mut system, &away);
+            assert_eq!(system.removed, expected);
+        }
+    }
+
+    fn control(places: usize) -> (Control, Handle) {
+        let policy = PolicySpec::from_name("edf").expect("a policy");
+        let mut system = System { tasks: vec![new_task("own", None).task], ..System::new(CpuSet::first(1), policy) };
+        reserve(&mut system, &mut Vec::new(), places);
+        let engine = Engine::new(system).expect("an engine");
+        let (mut control, handle) = Control::new(engine, Vec::new(), false).expect("a control");
+        control.begin(vec![("own".into(), false)], vec![true], 1 + places, Class::Other);
+        (control, handle)
+    }
+
+    fn target(new: usize) -> Target {
+        let policy = PolicySpec::from_name("edf").expect("a policy");
+        let new: Vec<NewTask> = (0..new).map(|index| new_task(&format!("t{index}"), None)).collect();
+        let own = new_task("own", None);
+        let all = || std::iter::once(&own).chain(&new);
+        let tasks = all().map(|new| new.task.clone()).collect();
+        Target {
+            system: System { tasks, ..System::new(CpuSet::first(1), policy) },
+            tasks: all().map(|new| new.process.name.clone()).collect(),
+            domains: Vec::new(),
+            fixed: Vec::new(),
+            new,
+            excluded: Vec::new(),
+            frequencies: Vec::new(),
+            fallbacks: Vec::new(),
+        }
+    }
+
+    /// A signal or a command to stop ends the preparation of a command that adds tasks.
+    #[test]
+    fn each_end_comes_before_a_command_that_takes_long() {
+        let reload = || Command::Reload(Box::new(target(20)));
+        let over = |asked: Result<Asked, Refusal>| matches!(asked, Err(Refusal::Over(_)));
+        let (mut own, _handle) = control(20);
+        let signal = Arc::new(AtomicBool::new(false));
+        own.interrupted_by(vec![signal.clone()]);
+        assert!(matches!(own.prepare(&reload(), false), Ok(Asked::Start(tasks)) if tasks.len() == 20));
+        signal.store(true, Ordering::Release);
+        assert!(over(own.prepare(&reload(), false)), "a signal");
+        let (mut own, handle) = control(20);
+        let issuer = Issuer { uid: 0, pid: 1 };
+        let stop = Command::Stop { grace: Span::ZERO };
+        handle.send(Order { issuer, text: "stop".into(), command: stop, answer: Box::new(|_| ()) });
+        assert!(over(own.prepare(&reload(), false)), "a command to stop");
+    }
+
+    /// New tasks share the text of their file, and their number is bounded before any policy is asked.
+    #[test]
+    fn a_command_adds_a_bounded_number_of_tasks() {
+        let refused = |places, new| match control(places).0.prepare(&Command::Reload(Box::new(target(new))), false) {
+            Err(Refusal::Impossible { reason, .. }) => reason,
+            _ => panic!("it is prepared"),
+        };
+        assert_eq!(refused(4, 10_000), "the run has 1 tasks, and 4 places for the 10000 new ones");
+        assert_eq!(refused(300, 257), "a command adds at most 256 tasks, and there are 257 new ones");
+        let (mut own, target) = (control(2).0, target(2));
+        let Ok(Asked::Start(tasks)) = own.prepare(&Command::Reload(Box::new(target.clone())), false) else {
+            panic!("there is room")
+        };
+        let shared = |(task, new): (&NewTask, &NewTask)| Arc::ptr_eq(&task.text, &new.text);
+        assert!(tasks.iter().zip(&target.new).all(shared));
+    }
+
+    #[test]
+    fn a_message_lists_a_bounded_number_of_differences() {
+        let mut target = target(0);
+        target.fixed = (0..10_000).map(|index| format!("`key{index}`")).collect();
+        let Err(Refusal::Impossible { reason, .. }) = control(0).0.prepare(&Command::Reload(Box::new(target)), false)
+        else {
+            panic!("it changes")
+        };
+        assert!(reason.ends_with("`key11`, and 9988 more"), "{reason}");
+    }
 }

@@ -275,9 +275,9 @@ pub struct NewTask {
     /// Its process, with the name of the task. It is one of its own, which Takt schedules.
     pub process: Process,
     /// The file that describes it, for the record of the run.
-    pub file: String,
-    /// The text of that file.
-    pub text: String,
+    pub file: Arc<str>,
+    /// The text of that file. All tasks of a file share it.
+    pub text: Arc<str>,
 }
 
 impl NewTask {

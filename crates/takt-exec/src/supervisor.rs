@@ -218,6 +218,10 @@ impl Signals {
         signals.registered.push(signal_hook::low_level::pipe::register(SIGTERM, terminated)?);
         Ok(signals)
     }
+    /// The flags of the signals that end a run in any case.
+    fn interrupts(&self) -> [Arc<AtomicBool>; 2] {
+        [self.interrupt.clone(), self.terminate.clone()]
+    }
     /// Before the schedule, each signal ends the run.
     fn stop(&self) -> bool {
         self.hangup.load(Ordering::Acquire) || self.stops_early()
@@ -448,6 +452,7 @@ impl Supervisor {
         self.lives.send(&mut inbox);
         self.forget_samples();
         let mut observer = Watched::new(observer, control, &self.plan, lost);
+        observer.interrupted_by(self.signals.interrupts().into_iter().chain([over.clone()]).collect());
         // From here on SIGHUP reloads: a manager may send it as soon as it learns that the run is ready.
         let mut stopping = self.signals.stop();
         self.lives.begin();
@@ -821,6 +826,11 @@ impl<'a> Watched<'a> {
             control.begin(tasks.collect(), processes().map(endable).collect(), plan.processes.len(), class);
         }
         Watched { observer, error: None, control, lost, inputs: Vec::new(), stepped: Time::ZERO, found: Vec::new() }
+    }
+
+    /// Commands are prepared until one of these is set.
+    fn interrupted_by(&mut self, interrupts: Vec<Arc<AtomicBool>>) {
+        self.control.iter_mut().for_each(|control| control.interrupted_by(interrupts.clone()));
     }
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {

@@ -22,6 +22,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::processes::{is_ignored, process, signal};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
+use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -228,9 +229,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     // The socket goes before the summary is printed, which may wait for its reader.
     drop(watch);
     let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
-    for added in added {
-        added.join(&mut workload);
-    }
+    additions::join_all(&mut workload, &added);
     report.keep(workload.tasks.len());
     finish(&live, log, &report);
     drop(metrics);
@@ -621,7 +620,7 @@ fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loa
     let power = workload.power.clone().zip(platform.cloned());
     let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
     let run = additions::Surroundings::of(workload);
-    Box::new(move |file| {
+    Arc::new(move |file| {
         let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
         let input = Input { file: file.into(), ..input.clone() };
         let regular = std::fs::metadata(file).is_ok_and(|known| known.is_file());
@@ -640,17 +639,23 @@ fn loader(input: Input, workload: &Workload, platform: Option<&Platform>) -> Loa
             )
         });
         let mut other = read?;
-        let (new, excluded) = run.candidates(&other.source)?;
+        let numbers: HashMap<&str, TaskId> =
+            infos.iter().map(|info| info.name.as_str()).zip((0..).map(TaskId)).collect();
+        let known = numbers.keys().copied().collect();
+        let additions::Candidates { new, excluded, unseen } = run.candidates(&other.source, &known)?;
         other.hand_over();
         other.clear_simulated();
         let mut fixed = Vec::new();
+        if unseen > 0 {
+            fixed.push(format!("{} tasks cannot be added, and {unseen} more were not looked at", excluded.len()));
+        }
+        let others: HashMap<&str, &takt_workload::TaskInfo> =
+            other.tasks.iter().map(|new| (new.name.as_str(), new)).collect();
         for own in &infos {
-            let Some(mut new) = other.tasks.iter().find(|new| new.name == own.name).cloned() else { continue };
+            let Some(mut new) = others.get(own.name.as_str()).map(|new| (*new).clone()) else { continue };
             // The number of a task depends on the tasks before it.
             let leader = new.thread_of.map(|leader| &other.tasks[leader.index()].name);
-            new.thread_of = leader.and_then(|leader| {
-                infos.iter().position(|info| info.name == *leader).map(|index| TaskId(index as u32))
-            });
+            new.thread_of = leader.and_then(|leader| numbers.get(leader.as_str()).copied());
             if new != *own {
                 fixed.push(format!("the process of task `{}`", own.name));
             }

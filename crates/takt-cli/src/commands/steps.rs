@@ -2,7 +2,8 @@
 //!
 //! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. A window table
 //! that may take over is an object `table` before the first step that names it; tables are numbered in the order of these lines. A task that was
-//! added is an object `task` before its step, with the text of the file that describes it; such tasks have the numbers after those of the workload. An
+//! added is an object `task` before its step, with the text of the file that describes it, unless that is the text of the task before; such tasks have
+//! the numbers after those of the workload. An
 //! object `measured` is a value that the machine measured; a replay ignores it. The
 //! last line is an object `end` with the number of steps, the number of records that the run lost, and a checksum of all lines
 //! before it. A record without that line was cut off.
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
 use takt_core::model::{
@@ -32,8 +34,10 @@ use takt_sim::Step;
 use takt_trace::{MeterLabel, window_table};
 use takt_workload::{Code, MAX_DURATION, TaskInfo, Workload};
 
-/// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended.
-const VERSION: u64 = 2;
+/// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended. Since version 3 a text is written once.
+const VERSION: u64 = 3;
+/// Since this version completions name their jobs.
+const NAMED_JOBS: u64 = 2;
 
 /// Writes steps, if there is a file for them.
 pub(crate) struct Writer {
@@ -45,6 +49,8 @@ pub(crate) struct Writer {
     checksum: Checksum,
     /// Names and quantities of the meters of the machine.
     meters: Vec<(String, &'static str)>,
+    /// The text of the task that was added last.
+    text: Option<Arc<str>>,
 }
 
 impl Writer {
@@ -64,7 +70,7 @@ impl Writer {
         });
         let (steps, checksum) = (0, Checksum::default());
         let path = path.map(Path::to_path_buf);
-        Writer { path, header, out: None, error: None, steps, checksum, meters: Vec::new() }
+        Writer { path, header, out: None, error: None, steps, checksum, meters: Vec::new(), text: None }
     }
 
     /// The machine has these meters.
@@ -118,7 +124,13 @@ impl Writer {
     pub(crate) fn task(&mut self, new: &NewTask) {
         if self.out.is_some() {
             let NewTask { domain, process, file, text, .. } = new;
-            self.put(&json!({"task": {"name": process.name, "domain": domain, "file": file, "text": text}}));
+            let mut task = json!({"name": process.name, "domain": domain, "file": **file});
+            // One change may add many tasks of a large file.
+            if self.text.as_ref().is_none_or(|last| !Arc::ptr_eq(last, text)) {
+                task["text"] = json!(**text);
+                self.text = Some(text.clone());
+            }
+            self.put(&json!({"task": task}));
         }
     }
 
@@ -223,10 +235,6 @@ pub(crate) struct Recorded {
     pub(crate) domain: Option<String>,
 }
 
-fn workload_names(workload: &Workload) -> Vec<String> {
-    workload.tasks.iter().map(|task| task.name.clone()).collect()
-}
-
 impl Replay {
     /// Whether the schedule need not be the one of the run.
     pub(crate) fn is_what_if(&self) -> bool {
@@ -291,14 +299,15 @@ impl Reader {
         let mut steps: Vec<Step> = Vec::new();
         let mut tables: Vec<WindowTable> = Vec::new();
         let (mut number, mut end, mut loaded) = (1, None, Vec::new());
-        let (mut added, mut known): (Vec<Recorded>, Vec<String>) = (Vec::new(), workload_names(workload));
+        let (mut added, mut last_text): (Vec<Recorded>, String) = (Vec::new(), String::new());
+        let mut descriptions = additions::Descriptions::new(workload, simulated);
         while let Some(line) = self.lines.next() {
             let line = line.map_err(|e| Failure::file("read", &self.path, &e))?;
             number += 1;
             if end.is_some() {
                 return Err(self.wrong(number, "there are lines after the end of the record"));
             }
-            let value: Value = serde_json::from_str(&line).unwrap_or_default();
+            let mut value: Value = serde_json::from_str(&line).unwrap_or_default();
             if value["end"].is_object() {
                 end = Some(value["end"].clone());
                 continue;
@@ -316,11 +325,12 @@ impl Reader {
                 continue;
             }
             if value["task"].is_object() {
+                if let Value::String(text) = value["task"]["text"].take() {
+                    last_text = text;
+                }
                 let text = |key: &str| value["task"][key].as_str().unwrap_or_default();
-                let described = (text("file"), text("text"), text("name"));
-                let read = additions::described(described, &known, workload.machine(), simulated);
+                let read = descriptions.next(text("file"), &last_text, text("name"));
                 let (task, info) = read.map_err(|why| self.wrong(number, &format!("this describes no task: {why}")))?;
-                known.push(info.name.clone());
                 added.push(Recorded { task, info, domain: value["task"]["domain"].as_str().map(str::to_owned) });
                 continue;
             }
@@ -344,7 +354,9 @@ impl Reader {
                         format!("`{}` has {n} tasks; give it as many as the recorded run had", workload.source.name);
                     Failure::input(Code::OtherRecord, message, &hint)
                 }
-                None if self.header["takt_steps"] == VERSION => self.wrong(number, "this is not a step"),
+                None if self.header["takt_steps"].as_u64() >= Some(NAMED_JOBS) => {
+                    self.wrong(number, "this is not a step")
+                }
                 None => {
                     self.wrong(number, "this is not a step of this version of Takt, whose completions name their jobs")
                 }

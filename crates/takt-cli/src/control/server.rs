@@ -1,7 +1,7 @@
 //! The run's end of the control socket: a thread that reads requests, hands commands to the supervisor, and writes answers.
 //!
 //! No client holds it up, and none takes memory without end. A client is cut off when its line is too long, when half a line waits too
-//! long, or when it does not read its answers.
+//! long, or when it does not read its answers. Files are read by a second thread, so that a large one does not delay `stop`.
 
 use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, NOT_STARTED, OVER, Reply, Request};
 pub(crate) use crate::additions::Finder;
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ const OUTPUT_MAX: usize = 4 << 20;
 /// How long half a line, unread answers or an idle connection may last.
 const PATIENCE: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(60);
+/// The stack of each thread, which is locked in memory.
+const STACK: usize = 256 << 10;
 /// The hint about a request that cannot be read.
 const FORM: &str = "see docs/control.md for the form of requests";
 /// The time of grace of `stop`.
@@ -45,7 +47,7 @@ const GRACE: Span = takt_exec::GRACE;
 const GRACE_MAX_MS: u64 = 60_000;
 
 /// Reads another version of the workload, and reports the parts of it that cannot change in a run.
-pub(crate) type Loader = Box<dyn Fn(&str) -> Result<Target, Fault> + Send>;
+pub(crate) type Loader = Arc<dyn Fn(&str) -> Result<Target, Fault> + Send + Sync>;
 
 /// The thread, until this value is dropped. The socket goes with it.
 pub(crate) struct Server {
@@ -88,11 +90,12 @@ impl Server {
             next: 0,
             answers,
             answered,
+            errands: None,
             reload: reload.clone(),
             wake: wake.clone(),
         };
         let stop = over.clone();
-        let builder = std::thread::Builder::new().name("takt-control".into()).stack_size(256 << 10);
+        let builder = std::thread::Builder::new().name("takt-control".into()).stack_size(STACK);
         let thread = builder.spawn(move || state.run(&stop))?;
         Ok(Server { over, reload, wake, thread: Some(thread) })
     }
@@ -134,12 +137,20 @@ struct Client {
     ended: bool,
 }
 
+/// A request whose file is to be read, by the token of its client.
+type Errand = (u64, Issuer, Request);
+
+/// The answer for the client with this token, or why its file is no command.
+type Said = (u64, Result<Answer, Fault>);
+
 struct State {
     service: Service,
     clients: Vec<Client>,
     next: u64,
-    answers: Sender<(u64, Answer)>,
-    answered: Receiver<(u64, Answer)>,
+    answers: Sender<Said>,
+    answered: Receiver<Said>,
+    /// Requests for the thread that reads files. It is started for the first one.
+    errands: Option<SyncSender<Errand>>,
     reload: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
 }
@@ -266,20 +277,41 @@ impl State {
     }
 
     /// Carries out SIGHUP.
-    fn read_again(&self) {
+    fn read_again(&mut self) {
         let file = self.service.path.to_string_lossy().into_owned();
         self.service.manager.iter().for_each(|manager| manager.reloading("the workload is read again"));
-        match (self.service.load)(&file) {
-            Ok(target) => {
-                let issuer = Issuer { uid: rustix::process::geteuid().as_raw(), pid: std::process::id() as i32 };
-                let command = Command::Reload(Box::new(target));
-                let text = format!("reload {file} (SIGHUP)");
-                self.service.run.send(order(issuer, text, command, OWN, &self.answers, &self.wake));
-            }
-            Err(fault) => {
-                report(&Reply::Error(fault));
-                self.reloaded();
-            }
+        let issuer = Issuer { uid: rustix::process::geteuid().as_raw(), pid: std::process::id() as i32 };
+        if let Err(fault) = self.read_file((OWN, issuer, Request::Reload { file })) {
+            report(&Reply::Error(fault));
+            self.reloaded();
+        }
+    }
+
+    /// Lets the second thread carry out a request with a file. The answer comes as that of any command.
+    fn read_file(&mut self, errand: Errand) -> Result<(), Fault> {
+        let busy = |why: String| wrong("busy", why, "try again");
+        if self.errands.is_none() {
+            let (errands, queue) = sync_channel::<Errand>(CLIENTS_MAX + 1);
+            let (run, load, find) = (self.service.run.clone(), self.service.load.clone(), self.service.find.clone());
+            let (answers, wake) = (self.answers.clone(), self.wake.clone());
+            // It inherits the CPUs of this one. No end waits for it: it may be in the middle of a large file.
+            let builder = std::thread::Builder::new().name("takt-reader".into()).stack_size(STACK);
+            let begun = builder.spawn(move || {
+                while let Ok((token, issuer, request)) = queue.recv() {
+                    let text = if token == OWN { request.text() + " (SIGHUP)" } else { request.text() };
+                    match from_file(&request, &load, &find) {
+                        Ok(command) => run.send(order(issuer, text, command, token, &answers, &wake)),
+                        Err(fault) => say(&answers, &wake, (token, Err(fault))),
+                    }
+                }
+            });
+            begun.map_err(|why| busy(format!("no thread can be started: {why}")))?;
+            self.errands = Some(errands);
+        }
+        let sent = self.errands.as_ref().map(|errands| errands.try_send(errand));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(busy("too many files are to be read".into())),
         }
     }
 
@@ -291,16 +323,17 @@ impl State {
     }
 
     fn take_answers(&mut self) {
-        while let Ok((token, answer)) = self.answered.try_recv() {
+        while let Ok((token, said)) = self.answered.try_recv() {
+            let reply = said.map_or_else(Reply::Error, |answer| reply(&self.service.about, answer));
             if token == OWN {
-                report(&reply(&self.service.about, answer));
+                report(&reply);
                 self.reloaded();
                 continue;
             }
             // One that has gone does not want it.
             let Some(client) = self.clients.iter_mut().find(|client| client.token == token) else { continue };
             client.asked = false;
-            client.say(&reply(&self.service.about, answer));
+            client.say(&reply);
         }
     }
 
@@ -309,6 +342,7 @@ impl State {
         let watchers = self.clients.iter().filter(|client| client.watch.is_some()).count();
         // Without this one, unless it is one of them already.
         let held = self.clients.iter().filter(|client| client.asked || client.watch.is_some()).count();
+        let mut errand = None;
         let client = &mut self.clients[index];
         if client.reads() && !client.read(now) {
             return false;
@@ -333,7 +367,8 @@ impl State {
                     rotate.store(true, Ordering::Release);
                     return Ok((request, Command::Status));
                 }
-                let command = command(&request, &self.service)?;
+                // Its command is in the file.
+                let command = if has_file(&request) { Command::Status } else { command(&request)? };
                 Ok((request, command))
             }) {
                 // Whatever the run is at, one connection is free to stop it.
@@ -354,6 +389,10 @@ impl State {
                 Ok((Request::TraceRotate {}, _)) => {
                     client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None, from_ns: None }))
                 }
+                Ok((request, _)) if has_file(&request) => {
+                    client.asked = true;
+                    errand = Some((client.token, client.issuer(), request));
+                }
                 Ok((request, command)) => {
                     client.asked = true;
                     send(&self.service.run, client, request.text(), command, &self.answers, &self.wake);
@@ -361,6 +400,13 @@ impl State {
                 Err(fault) => client.say(&Reply::Error(fault)),
             }
         }
+        if let Some(errand) = errand
+            && let Err(fault) = self.read_file(errand)
+        {
+            self.clients[index].asked = false;
+            self.clients[index].say(&Reply::Error(fault));
+        }
+        let client = &mut self.clients[index];
         if let Some((interval, due)) = client.watch
             && now >= due
         {
@@ -388,6 +434,10 @@ impl State {
 }
 
 impl Client {
+    fn issuer(&self) -> Issuer {
+        Issuer { uid: self.peer.uid, pid: self.peer.pid }
+    }
+
     /// Whether it is to be read: not while a command of it is carried out and the next one is there.
     fn reads(&self) -> bool {
         !self.closing && !self.ended && self.input.len() <= LINE_MAX
@@ -476,16 +526,8 @@ fn most_held(request: &Request) -> usize {
 }
 
 /// Hands a command of a client to the run. The answer wakes the thread.
-fn send(
-    run: &Handle,
-    client: &Client,
-    text: String,
-    command: Command,
-    answers: &Sender<(u64, Answer)>,
-    wake: &Arc<OwnedFd>,
-) {
-    let issuer = Issuer { uid: client.peer.uid, pid: client.peer.pid };
-    run.send(order(issuer, text, command, client.token, answers, wake));
+fn send(run: &Handle, client: &Client, text: String, command: Command, answers: &Sender<Said>, wake: &Arc<OwnedFd>) {
+    run.send(order(client.issuer(), text, command, client.token, answers, wake));
 }
 
 fn order(
@@ -493,15 +535,36 @@ fn order(
     text: String,
     command: Command,
     token: u64,
-    answers: &Sender<(u64, Answer)>,
+    answers: &Sender<Said>,
     wake: &Arc<OwnedFd>,
 ) -> Order {
     let (answers, wake) = (answers.clone(), wake.clone());
-    let answer = move |answer| {
-        let _ = answers.send((token, answer));
-        let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
-    };
+    let answer = move |answer| say(&answers, &wake, (token, Ok(answer)));
     Order { issuer, text, command, answer: Box::new(answer) }
+}
+
+/// Hands an answer to the thread that writes it.
+fn say(answers: &Sender<Said>, wake: &OwnedFd, said: Said) {
+    let _ = answers.send(said);
+    let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
+}
+
+/// Whether the command of a request is in a file.
+fn has_file(request: &Request) -> bool {
+    match request {
+        Request::Reload { .. } | Request::Add { file: Some(_), .. } => true,
+        Request::Policy { policy, .. } => crate::modules::is_file(policy),
+        _ => false,
+    }
+}
+
+/// The command in the file of a request.
+fn from_file(request: &Request, load: &Loader, find: &Finder) -> Result<Command, Fault> {
+    match request {
+        Request::Reload { file } => Ok(Command::Reload(Box::new(load(file)?))),
+        Request::Add { task, file: Some(file) } => Ok(Command::New(Box::new(find(task, file)?))),
+        request => command(request),
+    }
 }
 
 /// Reports the result of SIGHUP on standard error, if that has a reader.
@@ -574,10 +637,10 @@ fn grace(ms: u64) -> Result<Span, Fault> {
     Ok(Span::from_ms(ms as i64))
 }
 
-/// The command of a request.
-fn command(request: &Request, service: &Service) -> Result<Command, Fault> {
+/// The command of a request. Tasks of files are those of [`from_file`].
+fn command(request: &Request) -> Result<Command, Fault> {
     Ok(match request {
-        Request::Status {} | Request::Watch { .. } | Request::Top { .. } => Command::Status,
+        Request::Status {} | Request::Watch { .. } | Request::Top { .. } | Request::Reload { .. } => Command::Status,
         Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
         Request::Policy { domain, policy } => {
             let to = crate::modules::policy(policy).map_err(|fault| {
@@ -590,13 +653,11 @@ fn command(request: &Request, service: &Service) -> Result<Command, Fault> {
             let fallback = crate::modules::module(&to).map(|_| Box::new(takt_wasm::fallback(&to)));
             Command::Policy { domain: domain.clone(), to, fallback }
         }
-        Request::Add { task, file: None } => Command::Add(task.clone()),
-        Request::Add { task, file: Some(file) } => Command::New(Box::new((service.find)(task, file)?)),
+        Request::Add { task, .. } => Command::Add(task.clone()),
         Request::Remove { task, end_grace_ms } => {
             Command::Remove { task: task.clone(), end: end_grace_ms.map(grace).transpose()? }
         }
         Request::Trigger { task } => Command::Trigger(task.clone()),
-        Request::Reload { file } => Command::Reload(Box::new((service.load)(file)?)),
         Request::Stop { grace_ms } => Command::Stop { grace: grace_ms.map_or(Ok(GRACE), grace)? },
         Request::TraceRotate {} => {
             let hint = "give `takt run` the option `--trace-size`, which divides a trace into files";

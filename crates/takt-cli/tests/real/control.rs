@@ -261,6 +261,7 @@ fn a_reload_adds_and_removes_tasks() {
         assert_eq!(names(&run), ["left", "right", "event", "more", "follower"]);
         let steps = room.text("w.steps");
         assert_eq!(steps.matches("{\"change\":").count(), 2, "one for each reload that changed something");
+        assert_eq!(steps.matches("\"text\":").count(), 1, "the tasks of a file share its text");
         let adding: Vec<&str> = steps.lines().filter(|line| line.contains("[\"add\",")).collect();
         assert!(adding.len() == 1 && adding[0].matches("[\"add\",").count() == 2, "{adding:?}");
         assert!(adding[0].contains("[\"leave\",1]"), "{adding:?}");
@@ -328,6 +329,40 @@ fn other_table() -> String {
     let [first, second] = ["- {length: 5ms, cpu: 0, sc_partition: A}\n", "- {length: 5ms, cpu: 0, sc_partition: B}\n"];
     let windows = format!("{second}{first}{first}");
     TABLE.replace(&format!("{first}{second}"), &windows).replace("budget: 3ms", "budget: 2ms")
+}
+
+/// Memory and time of a reload are those of its file, however many tasks it adds. A file that is being read delays no `stop`.
+#[test]
+fn a_large_file_delays_no_end() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let mut running = under_way(&room, &["--json"]);
+        let large = |name: &str, tasks: usize| {
+            let task = |index: usize| format!("- {{name: t{index}, period: 1s, runtime: 1us, cmd: exec takt burn}}\n");
+            let tasks: String = (0..tasks).map(task).collect();
+            fs::write(room.path(name), LOAD.to_owned() + &tasks).expect("a file");
+        };
+        large("many.yaml", 4_000);
+        large("more.yaml", 60_000);
+        let refused = ctl(&room, &["reload", "many.yaml"]).expect(2).stderr;
+        assert!(refused.contains("4 places for the 4000 new ones"), "{refused}");
+        // With a copy of the text for each task it would be a gigabyte.
+        let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+        assert!(peak < 300 << 10, "{peak} KiB");
+        // Its answer is that of the end, as `stop` has its own before the file has been read.
+        let mut reload = Running::start(&mut command(&room, &["ctl", "reload", "more.yaml"]));
+        until_in(&mut reload, "the file is read", || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", running.pid())).expect("it runs").flatten();
+            let stat = |task: fs::DirEntry| fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            ensure(tasks.map(stat).any(|stat| stat.contains("(takt-reader) R")), String::new)
+        });
+        ctl(&room, &["stop"]).expect(0);
+        assert_eq!(running.wait().json()["ended"], "command");
+        let answer = reload.wait();
+        assert!(!answer.stderr.contains("places"), "{}", answer.stderr);
+    });
 }
 
 /// Each window of each table is there once, at its instant, and each reload takes over at the end of a frame. The senders are in the trace.

@@ -175,7 +175,7 @@ fn new_task(draw: &mut Draw, names: &[String], domains: &[String]) -> NewTask {
         is_reserved: false,
         ..Process::reserved()
     };
-    NewTask { task, after, domain, process, file: String::new(), text: String::new() }
+    NewTask { task, after, domain, process, file: "".into(), text: "".into() }
 }
 
 fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String]) -> Command {
