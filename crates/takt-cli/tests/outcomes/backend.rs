@@ -1,12 +1,18 @@
 //! Drivers of a workload, and the outcomes that they report.
 
 use crate::instances::Instance;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::time::{Span, Time};
+use takt_linux::rt;
 use takt_trace::{Format, Trace};
 
 /// What a run decided: for each task its name and counts, and the order of what happened to jobs.
@@ -78,7 +84,7 @@ impl Outcomes {
 
 /// A driver of workloads.
 pub(crate) trait Backend {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> String;
     fn outcomes(&self, instance: &Instance) -> Outcomes;
 }
 
@@ -86,8 +92,8 @@ pub(crate) trait Backend {
 pub(crate) struct Simulator;
 
 impl Backend for Simulator {
-    fn name(&self) -> &'static str {
-        "simulator"
+    fn name(&self) -> String {
+        "simulator".to_owned()
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
         takt(instance, "", &["sim"])
@@ -98,21 +104,21 @@ impl Backend for Simulator {
 pub(crate) struct Processes {
     mechanism: &'static str,
     stalls: bool,
-    /// Preempted processes stay runnable (`dispatch: priority`).
-    priority: bool,
+    /// How processes are dispatched, if the default is not meant.
+    dispatch: Option<&'static str>,
 }
 
 impl Processes {
     pub(crate) fn new(mechanism: &'static str) -> Processes {
-        Processes { mechanism, stalls: true, priority: false }
+        Processes { mechanism, stalls: true, dispatch: None }
     }
-    /// With dispatch by priority, of instances that give their processes a real-time class.
-    pub(crate) fn by_priority() -> Processes {
-        Processes { mechanism: "v1", stalls: true, priority: true }
+    /// Of instances that give their processes a real-time class.
+    pub(crate) fn dispatched(mechanism: &'static str, dispatch: &'static str) -> Processes {
+        Processes { dispatch: Some(dispatch), ..Processes::new(mechanism) }
     }
     /// On a machine whose time is virtual, where nothing can stall.
     pub(crate) fn virtual_time(mechanism: &'static str) -> Processes {
-        Processes { mechanism, stalls: false, priority: false }
+        Processes { stalls: false, ..Processes::new(mechanism) }
     }
     /// Whether the machine can delay a run.
     pub(crate) fn stalls(&self) -> bool {
@@ -121,12 +127,13 @@ impl Processes {
 }
 
 impl Backend for Processes {
-    fn name(&self) -> &'static str {
-        if self.priority { "priority" } else { self.mechanism }
+    fn name(&self) -> String {
+        let dispatch = self.dispatch.map(|dispatch| format!(" with `dispatch: {dispatch}`"));
+        format!("{}{}", self.mechanism, dispatch.unwrap_or_default())
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
-        let dispatch = if self.priority { "dispatch: priority\n" } else { "" };
-        takt(instance, dispatch, &["run", "--mechanism", self.mechanism])
+        let dispatch = self.dispatch.map(|dispatch| format!("dispatch: {dispatch}\n")).unwrap_or_default();
+        takt(instance, &dispatch, &["run", "--mechanism", self.mechanism])
     }
 }
 
@@ -155,9 +162,11 @@ fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
         (summary, takt_trace::read(file, Format::JsonLines).expect("a whole trace"))
     };
     let runs = command[0] == "run";
+    let _answers = runs.then(|| Answers::begin(room.path(), &instance.answers));
     let record: &[&str] = if runs { &["--record", "r.steps"] } else { &[] };
     let (summary, trace) = executes(command, &[record, &["--duration", &duration]].concat(), "t.jsonl");
-    let outcomes = Outcomes { tasks: tasks(&summary), order: order(&trace), delays: delays(&summary, &trace) };
+    let outcomes =
+        Outcomes { tasks: tasks(&summary), order: order(&trace), delays: delays(instance, &summary, &trace) };
     if runs {
         let (again, replayed) = executes(&["sim"], &["--replay", "r.steps"], "again.jsonl");
         let [run, replay] = [&trace, &replayed].map(|trace| trace.records.iter().map(|r| r.record).collect::<Vec<_>>());
@@ -170,6 +179,55 @@ fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
         }
     }
     outcomes
+}
+
+/// Another program, outside of the schedule, that answers what tasks write, each answer after its time. It ends when it is dropped.
+struct Answers(Vec<(fs::File, JoinHandle<()>)>);
+
+impl Answers {
+    /// Makes the pipes of these tasks, and answers.
+    fn begin(room: &Path, tasks: &[(String, Span)]) -> Answers {
+        let begin = |(task, time): &(String, Span)| {
+            let pipe = |what: &str| {
+                let path = room.join(format!("{task}.{what}"));
+                mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+                // With both directions there is no wait for the other side.
+                fs::File::options().read(true).write(true).open(path).expect("a pipe")
+            };
+            let (questions, answers) = (pipe("questions"), pipe("answers"));
+            let end = questions.try_clone().expect("a copy");
+            let time = Duration::from_nanos(time.ns().unsigned_abs());
+            (end, std::thread::spawn(move || answer(questions, answers, time)))
+        };
+        Answers(tasks.iter().map(begin).collect())
+    }
+}
+
+/// Answers each byte after this time, until a byte asks it to end. In a real-time class other load does not delay it.
+fn answer(mut questions: fs::File, mut answers: fs::File, time: Duration) {
+    if rt::rt_allowed() {
+        // Without it, answers are late under load, and the run may differ for that.
+        let _ = rt::set_class(0, rt::Class::Fifo(75));
+    }
+    let mut question = [0];
+    while questions.read_exact(&mut question).is_ok() && question[0] != END {
+        std::thread::sleep(time);
+        if answers.write_all(b"\n").is_err() {
+            return;
+        }
+    }
+}
+
+/// The byte that ends a thread that answers. Programs write another one.
+const END: u8 = b'q';
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        for (mut end, thread) in self.0.drain(..) {
+            let _ = end.write_all(&[END]);
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The first record of a run that is another one in its replay, in words.
@@ -217,7 +275,7 @@ fn order(trace: &Trace) -> Vec<String> {
     order
 }
 
-fn delays(summary: &Value, trace: &Trace) -> Delays {
+fn delays(instance: &Instance, summary: &Value, trace: &Trace) -> Delays {
     let waited = summary["tasks"].as_array().into_iter().flatten().filter_map(|task| task["waited_ns"].as_i64()).max();
     let span = |value: &Value| Span::from_ns(value.as_i64().unwrap_or(0));
     Delays {
@@ -225,7 +283,8 @@ fn delays(summary: &Value, trace: &Trace) -> Delays {
         switch: span(&summary["switch_ns"]["max"]),
         stolen: span(&summary["stolen_ns"]),
         waited: Span::from_ns(waited.unwrap_or(0)),
-        lost: lost(summary, trace),
+        // A job that blocks does not use its CPU either, which excuses nothing.
+        lost: if instance.blocks() { Span::ZERO } else { lost(summary, trace) },
         still: Span::ZERO,
     }
 }

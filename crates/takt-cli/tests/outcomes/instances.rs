@@ -13,9 +13,16 @@ pub(crate) struct Instance {
     pub(crate) cpus: usize,
     /// How much longer jobs may take without another outcome.
     pub(crate) slack: Span,
+    /// The tasks that read answers to what they write, and how long an answer takes.
+    pub(crate) answers: Vec<(String, Span)>,
 }
 
 impl Instance {
+    /// Whether jobs block in their middle.
+    pub(crate) fn blocks(&self) -> bool {
+        self.text.contains(", sleep ")
+    }
+
     /// The name of its family, of which it is one draw.
     pub(crate) fn family(&self) -> &str {
         self.name.rsplit_once('-').map_or(&self.name, |(family, _)| family)
@@ -42,6 +49,8 @@ struct Shape {
     locks: bool,
     /// Every second job asks for another period or runtime.
     calls: bool,
+    /// Jobs sleep in their middle, or write and wait for an answer.
+    blocks: bool,
     /// The programs signal completions only.
     signals: bool,
     /// The programs signal nothing: the end of their jobs, and the option of `takt burn` for that.
@@ -84,6 +93,13 @@ struct Family {
     slack: Span,
 }
 
+impl Family {
+    /// Whether jobs block in their middle.
+    fn blocks(&self) -> bool {
+        matches!(self.kind, Kind::Online(Shape { blocks: true, .. }))
+    }
+}
+
 const SLACK: Span = Span::from_us(400);
 /// On all CPUs of a machine its other work meets the processes, which have no real-time class there.
 const WIDE: Span = Span::from_us(800);
@@ -93,7 +109,8 @@ const START: Span = Span::from_us(3500);
 fn online(name: &'static str, head: &'static str, shape: Shape) -> Family {
     let cpus = if head.contains("cpus: 0-1") { 2 } else { 1 };
     // A job that waits for a critical section bears what is added to that, too.
-    let slack = if cpus == 2 || shape.locks || shape.calls { WIDE } else { SLACK };
+    let wide = (cpus == 2 && !shape.blocks) || shape.locks || shape.calls;
+    let slack = if wide { WIDE } else { SLACK };
     Family { name, head, cpus, kind: Kind::Online(shape), slack }
 }
 
@@ -110,6 +127,7 @@ const OVER: Shape = Shape {
     handler: false,
     locks: false,
     calls: false,
+    blocks: false,
     signals: false,
     events: Events::None,
     observed: None,
@@ -119,6 +137,11 @@ const SLEEPS: Shape = Shape { observed: Some(("sleep", "--sleep 100us")), ..OVER
 const WORTH: Shape = Shape { utility: true, ..OVER };
 const LOCKS: Shape = Shape { locks: true, load: (90, 150), keys: ", on_abort: signal", ..OVER };
 const TWO_CPUS: Shape = Shape { tasks: 4, load: (210, 330), utility: true, ..OVER };
+
+const BLOCKS: Shape = Shape { blocks: true, load: (60, 140), ..OVER };
+const BLOCKS_WORTH: Shape = Shape { utility: true, ..BLOCKS };
+const BLOCKS_RESERVED: Shape = Shape { reservation: true, load: (60, 120), ..BLOCKS };
+const BLOCKS_TWO_CPUS: Shape = Shape { tasks: 4, load: (190, 320), ..BLOCKS };
 
 /// Two bands on one CPU under these policies, with these rules.
 macro_rules! bands {
@@ -281,8 +304,58 @@ fn families() -> Vec<Family> {
     all
 }
 
+/// The families whose jobs block in their middle. The first ones have policies with an order of all ready jobs.
+fn blocking() -> Vec<Family> {
+    let fixed = Shape { priority: true, ..BLOCKS };
+    let short = Shape { constrained: true, ..BLOCKS };
+    vec![
+        online("blocks-edf", "policy: edf", BLOCKS),
+        online("blocks-edf-abort", "policy: edf\nlate: abort", BLOCKS),
+        online("blocks-edf-skip", "policy: edf\nbacklog: skip", BLOCKS),
+        online("blocks-edf-constrained", "policy: edf\nlate: abort", short),
+        online("blocks-rm", "policy: rm", BLOCKS),
+        online("blocks-rm-abort", "policy: rm\nlate: abort", BLOCKS),
+        online("blocks-dm-abort", "policy: dm\nlate: abort", short),
+        online("blocks-fp", "policy: fp", fixed),
+        online("blocks-fp-abort", "policy: fp\nlate: abort", fixed),
+        online("blocks-fifo-abort", "policy: fifo\nlate: abort", BLOCKS),
+        online("blocks-cbs-soft", "policy: {name: cbs, enforcement: soft}", BLOCKS_RESERVED),
+        online("blocks-cbs-hard", "policy: {name: cbs, enforcement: hard}", BLOCKS_RESERVED),
+        online("blocks-fcbs", "policy: fcbs", BLOCKS_RESERVED),
+        online("blocks-grub", "policy: grub", BLOCKS_RESERVED),
+        online("blocks-p-edf", "policy: p-edf\ncpus: 0-1\nlate: abort", BLOCKS_TWO_CPUS),
+        online("blocks-p-rm", "policy: p-rm\ncpus: 0-1\nlate: abort", BLOCKS_TWO_CPUS),
+        online("blocks-g-edf", "policy: g-edf\ncpus: 0-1\nlate: abort", BLOCKS_TWO_CPUS),
+        online("blocks-g-rm", "policy: g-rm\ncpus: 0-1\nlate: abort", BLOCKS_TWO_CPUS),
+        online("blocks-np-edf-abort", "policy: np-edf\nlate: abort", BLOCKS),
+        online("blocks-dasa-abort", "policy: dasa\nlate: abort", BLOCKS_WORTH),
+        online("blocks-lbesa", "policy: lbesa\nlate: abort", BLOCKS_WORTH),
+        online("blocks-gus", "policy: gus\nlate: abort", BLOCKS_WORTH),
+        online("blocks-hvdf", "policy: hvdf\nlate: abort", BLOCKS_WORTH),
+        online("blocks-np-hvdf", "policy: np-hvdf\nlate: abort", BLOCKS_WORTH),
+    ]
+}
+
+/// Workloads whose jobs block, so many of each wanted family, in the order of their families. `TAKT_OUTCOMES_ONLY` as for [`all`].
+pub(crate) fn all_blocking(realtime: bool, each: usize, wanted: impl Fn(&str) -> bool) -> Vec<Instance> {
+    let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
+    let mut all = Vec::new();
+    for (number, family) in (1000..).zip(blocking()) {
+        if !wanted(family.name) || (!family.name.contains(&only) && !only.starts_with(family.name)) {
+            continue;
+        }
+        let before = all.len();
+        all.extend(chosen(&family, number, realtime, DRAWS_BLOCKING, real(&family)).take(each));
+        assert!(all.len() > before, "robust workloads of {}", family.name);
+    }
+    all.retain(|instance| instance.name.contains(&only));
+    all
+}
+
 /// How many workloads of a family are drawn, at most, until enough are robust.
 const DRAWS: u64 = 30_000;
+/// A simulation with sleeps takes longer, and few workloads on two CPUs bear what these do.
+const DRAWS_BLOCKING: u64 = 6_000;
 /// Of an emulated processor's time the search takes a hundred times as much.
 const DRAWS_EMULATED: u64 = 1_500;
 /// How many workloads of a family there are.
@@ -304,8 +377,8 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 
 /// What a real machine does to a workload of the family, when all is well.
 fn real(family: &Family) -> Bears {
-    // All that a run may wait can fall on one job.
-    let one = if family.cpus > 1 { family.slack * 2 } else { Span::ZERO };
+    // All that a run may wait can fall on one job, where processes have no real-time class.
+    let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };
     Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120), one }
 }
 
@@ -357,8 +430,8 @@ impl Draws {
 fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) -> Option<Instance> {
     let mut draws = Draws { family: number + 1, draw, next: 0 };
     let Family { name, head, cpus, .. } = *family;
-    // Where the schedule has all CPUs, nothing else would run beside processes in a real-time class.
-    let class = if realtime && cpus == 1 { "yes" } else { "no" };
+    // Where the schedule has all CPUs, nothing else would run beside processes in a real-time class, unless jobs block.
+    let class = if realtime && (cpus == 1 || family.blocks()) { "yes" } else { "no" };
     let mut text = format!("# {name}, draw {draw}\nrealtime: {class}\n");
     if !head.is_empty() {
         writeln!(text, "{head}").expect("text");
@@ -366,10 +439,11 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) 
     if cpus == 1 && !matches!(family.kind, Kind::Table { .. } | Kind::Inside(..)) {
         text += "cpus: 0\n";
     }
+    let mut answers = Vec::new();
     match family.kind {
         Kind::Online(shape) => {
             text += "tasks:\n";
-            tasks(&mut text, &mut draws, shape, "  ", 0);
+            answers = tasks(&mut text, &mut draws, shape, "  ", 0);
         }
         Kind::Bands(high, low) => {
             text += "tasks:\n";
@@ -392,7 +466,7 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) 
     // On several CPUs small differences grow faster.
     let (least, most) = if cpus > 1 { (130, 200) } else { (230, 320) };
     let duration = Span::from_ms(draws.number(least, most) as i64);
-    let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack: bears.slack };
+    let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack: bears.slack, answers };
     is_robust(&instance.text, duration, bears).then_some(instance)
 }
 
@@ -402,7 +476,9 @@ fn ms(tenths: u64) -> String {
 }
 
 /// The tasks of a shape; the first one has this number.
-fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str, first: usize) {
+/// The result has the tasks that wait for answers, and how long these take.
+fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str, first: usize) -> Vec<(String, Span)> {
+    let mut answers = Vec::new();
     let load = draws.number(shape.load.0, shape.load.1);
     let weights: Vec<u64> = (0..shape.tasks).map(|_| draws.number(1, 4)).collect();
     let total: u64 = weights.iter().sum();
@@ -464,6 +540,16 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str, first
                 .expect("text");
             continue;
         }
+        if shape.blocks {
+            // The first task always blocks.
+            let kind = draws.number(u64::from(n == 0), 3);
+            let (steps, burns, answer) = blocking_steps(draws, kind, need, deadline);
+            let files = answer.map_or(String::new(), |_| format!(" 3<>t{name}.answers 4<>t{name}.questions"));
+            answers.extend(answer.map(|time| (format!("t{name}"), time)));
+            writeln!(text, ", steps: [{steps}], init: yes, cmd: \"exec takt burn --steps '{burns}'{files}\"}}")
+                .expect("text");
+            continue;
+        }
         if let Some((end, option)) = shape.observed {
             let need = ms(need);
             let cmd = format!("exec takt burn --runtime {need} --init 1ms {option}");
@@ -482,6 +568,32 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str, first
                 writeln!(text, "  - {{at: {}.5ms, task: t{}, release: yes}}", at / 10, shape.tasks - 1).expect("text");
             }
             at += draws.number(150, 500);
+        }
+    }
+    answers
+}
+
+/// The steps of a job that needs so much, as the simulation and as its program has them, and how long the answer takes that it waits for.
+fn blocking_steps(draws: &mut Draws, kind: u64, need: u64, deadline: u64) -> (String, String, Option<Span>) {
+    let first = draws.number(1, need - 2);
+    let rest = need - first;
+    // A job that has its CPU whenever it is ready meets its deadline.
+    let pause = draws.number(10, 60).min((deadline * 9 / 10).saturating_sub(need)).max(5);
+    let (before, after, wait) = (ms(first), ms(rest), ms(pause));
+    let sleeps = format!("run {before}, sleep {wait}, run {after}");
+    match kind {
+        0 => (format!("run {}", ms(need)), format!("run {}", ms(need)), None),
+        1 => (sleeps.clone(), sleeps, None),
+        2 => {
+            let (one, other) = (ms(pause / 2), ms(pause - pause / 2));
+            let middle = draws.number(1, rest - 1);
+            let (middle, last) = (ms(middle), ms(rest - middle));
+            let twice = format!("run {before}, sleep {one}, run {middle}, sleep {other}, run {last}");
+            (twice.clone(), twice, None)
+        }
+        _ => {
+            let answer = Span::from_us(pause as i64 * 100);
+            (sleeps, format!("run {before}, write 4, read 3, run {after}"), Some(answer))
         }
     }
 }

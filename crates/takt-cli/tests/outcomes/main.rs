@@ -11,6 +11,9 @@
 //!
 //! Each mechanism runs every other workload, those in even or in odd places, by the seed (`TAKT_SEED`). `TAKT_OUTCOMES=all` lets each run all of them.
 //!
+//! Jobs that block in their middle have workloads of their own, for `dispatch: rank`: they sleep, or write to a program outside of the
+//! schedule and wait for its answer, which the simulation has as a sleep of that length.
+//!
 //! Each run, equal or not, is recorded. Its replay must give the same records and the same counts: no stall excuses a difference.
 
 mod backend;
@@ -28,6 +31,7 @@ use takt_core::model::TaskId;
 use takt_core::record::{Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_linux::{Choice, Mechanism, RunId, rt};
+use takt_workload::{Options, Source};
 
 /// How many runs that differ without a stall are a failure, and how many runs there are at most.
 const DIFFERENT: usize = 3;
@@ -115,7 +119,7 @@ fn compare_all<I: Borrow<Instance>>(instances: &[I], backend: &Processes) {
             stall.iter().for_each(|_| calm());
             Compared::Differs(difference, stall)
         };
-        compare(instance, backend.name(), run, &mut tally);
+        compare(instance, &backend.name(), run, &mut tally);
     }
     let (n, on, equal) = (instances.len(), backend.name(), tally.equal.len());
     let (at_once, stalled) = (tally.at_once, tally.stalled.len());
@@ -164,13 +168,60 @@ fn real_runs_have_the_outcomes_of_the_simulation() {
                     // Without a real-time class there is no priority, and a process on several CPUs is frozen anyway.
                     let one_cpu = all.iter().filter(|instance| instance.cpus == 1);
                     if choice == Choice::V1 && realtime {
-                        compare_all(&share(one_cpu, 1, takt_testing::seed(), whole), &Processes::by_priority());
+                        compare_all(
+                            &share(one_cpu, 1, takt_testing::seed(), whole),
+                            &Processes::dispatched("v1", "priority"),
+                        );
                     }
                 }
                 Err(e) => skip(needs, &format!("mechanism {name}: {e}")),
             }
         }
     });
+}
+
+/// Jobs that sleep, or wait for an answer, in their middle: other jobs run meanwhile, as simulated. `dispatch: rank` lets the kernel do that.
+/// `TAKT_OUTCOMES_DISPATCH` names another dispatch, which shows how far it is from the simulation.
+#[test]
+fn runs_with_jobs_that_block_have_the_outcomes_of_the_simulation() {
+    const RANK: &str = "policy: edf\ncpus: 0\ndispatch: rank\ntasks: [{name: a, period: 10ms, runtime: 1ms, cmd: x}]\n";
+    let dispatch = std::env::var("TAKT_OUTCOMES_DISPATCH").ok();
+    let source = Source { name: "rank.yaml".into(), text: RANK.into() };
+    if dispatch.is_none() && takt_workload::load(source, &Options::default()).is_err() {
+        return say("outcomes of jobs that block: not compared, because there is no `dispatch: rank`");
+    }
+    if std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "v2") {
+        return say("outcomes of jobs that block: not compared on an emulated processor");
+    }
+    let dispatch: &'static str = dispatch.map_or("rank", |name| name.leak());
+    if !rt::rt_allowed() {
+        return skip(Capability::RealTime, "jobs that block have ranks in SCHED_FIFO");
+    }
+    on_cpus(|| {
+        let here = rt::affinity(0).expect("the CPUs of this thread");
+        let whole = std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "all")
+            || std::env::var("TAKT_OUTCOMES_ONLY").is_ok();
+        // All of them are more than 120 workloads under policies with an order, and 30 under others.
+        let mut all = instances::all_blocking(true, if whole { 7 } else { 2 }, |_| true);
+        all.retain(|instance| here.contains(1) || instance.cpus == 1);
+        for (number, name, choice) in [(0, "v1", Choice::V1), (1, "signal", Choice::Signal)] {
+            if Mechanism::open(choice, &RunId::new().expect("a name")).is_ok() {
+                let own = share(&all, number, takt_testing::seed(), whole);
+                compare_all(&own, &Processes::dispatched(name, dispatch));
+            }
+        }
+    });
+}
+
+/// Without a run: robust workloads are found whose jobs sleep and wait for answers, and their simulation is that of the file.
+#[test]
+fn workloads_with_jobs_that_block_are_drawn() {
+    const SOME: [&str; 4] = ["blocks-edf-abort", "blocks-fp-abort", "blocks-p-edf", "blocks-hvdf"];
+    let all = instances::all_blocking(true, 3, |family| SOME.contains(&family));
+    let with = |step: &str| all.iter().filter(|instance| instance.text.contains(step)).count();
+    say(&format!("{} workloads, {} with sleeps, {} with answers", all.len(), with("sleep "), with("read 3")));
+    assert!(all.len() >= SOME.len() && all.iter().all(Instance::blocks) && with("read 3") > 0);
+    assert!(all.iter().all(|instance| instance.answers.len() == instance.text.matches("read 3").count()));
 }
 
 /// Two mechanisms, and two seeds, leave no workload out. All of them are run where that is wanted.

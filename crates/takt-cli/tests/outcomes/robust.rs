@@ -21,6 +21,8 @@ struct Disturbance {
     /// Added too, in thousandths of what each job needs: time that interrupts take.
     slower: i64,
     switch: Span,
+    /// Added to each sleep: the time until a job that wakes up has its CPU again, and an answer that comes late.
+    sleeps: Span,
     /// What each pass of the scheduler takes from the CPU.
     scheduler: Span,
     /// What a program takes that receives the signal of an abort, until it signals completion.
@@ -72,13 +74,21 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
     if ends(&plain) != ends(&base) {
         return false;
     }
+    // Jobs that block bear a little more time of each job, and waits that end late.
+    let blocks = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
+    let mut disturbed: Vec<Disturbance> = Vec::new();
+    if workload.system.tasks.iter().any(blocks) {
+        disturbed.extend([(30, 0), (0, 150), (0, 400), (30, 300)].map(|(slower, sleeps)| Disturbance {
+            slower,
+            sleeps: us(sleeps),
+            ..Disturbance::default()
+        }));
+    }
     // What few workloads bear comes first, for the sake of the others.
-    let mut disturbed: Vec<Disturbance> = [(20, pass, 17), (15, us(80), 3)]
-        .map(|(slower, scheduler, seed)| {
-            let late = us(100);
-            Disturbance { slower, scheduler, switch, late, seed, ..Disturbance::default() }
-        })
-        .to_vec();
+    disturbed.extend([(20, pass, 17), (15, us(80), 3)].map(|(slower, scheduler, seed)| {
+        let late = us(100);
+        Disturbance { slower, scheduler, switch, late, seed, ..Disturbance::default() }
+    }));
     disturbed.extend([
         Disturbance { longer: us(-20), ..Disturbance::default() },
         // More is not always worse: another job may be shed.
@@ -114,7 +124,8 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, only, slower, switch, scheduler, returns, late, tick, plain, seed } = disturbance;
+    let Disturbance { longer, varies, only, slower, switch, sleeps, scheduler, returns, late, tick, plain, seed } =
+        disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
@@ -127,6 +138,11 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
             for span in task.program.steps.iter_mut().filter_map(run) {
                 let part = extra.ns() * span.ns() / total.ns().max(1);
                 *span = (*span + Span::from_ns(part) + *span * slower / 1000).max(Span::from_ns(1));
+            }
+            for step in &mut task.program.steps {
+                if let Step::Sleep(span) = step {
+                    *span += sleeps;
+                }
             }
         } else if let Some(need) = need(task) {
             let least = (need + longer + need * slower / 1000).max(Span::from_ns(1));
