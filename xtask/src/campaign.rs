@@ -3,7 +3,8 @@
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
 //! end although another one has found something. The other parts, over real processes, have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
-//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), the outcomes of each drawn workload by
+//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), containers
+//! beside each other (`--only another-namespace`), the outcomes of each drawn workload by
 //! each mechanism (`--only outcomes`), and attempts of another user against runs of root (`--only another-user`).
 
 use crate::vm;
@@ -68,12 +69,13 @@ enum Part {
     Outcomes,
     Isolate,
     AnotherUser,
+    AnotherNamespace,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 9] = [
+const PARTS: [(&str, Part, Try); 10] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -83,6 +85,7 @@ const PARTS: [(&str, Part, Try); 9] = [
     ("outcomes", Part::Outcomes, outcomes),
     ("isolate", Part::Isolate, isolate),
     ("another-user", Part::AnotherUser, another_user),
+    ("another-namespace", Part::AnotherNamespace, another_namespace),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -207,6 +210,18 @@ fn isolate(_: Duration) -> Result<Findings> {
         Outcome::Skipped(why) => println!("virtual machine skipped: {why}"),
     }
     Ok(Findings::Found(lines))
+}
+
+/// Another namespace as a second actor: 200 rounds of runs, power policies and clean-ups in two containers, isolations there, and 100 kills of experiments.
+fn another_namespace(_: Duration) -> Result<Findings> {
+    real(
+        "real",
+        &[
+            ("real::namespaces::clean_ups_in_other_namespaces", "TAKT_NAMESPACES", "200"),
+            ("real::namespaces::an_isolation_in_a_container", "TAKT_NAMESPACES", "200"),
+            ("real::latency::a_killed_experiment_leaves_nothing", "TAKT_LATENCY_KILLS", "100"),
+        ],
+    )
 }
 
 /// Every drawn workload by every mechanism.

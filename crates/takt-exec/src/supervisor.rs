@@ -93,9 +93,7 @@ pub fn run_controlled(
     let Claims { lock, isolation } = claims;
     // The groups of the run are gone, which were in the set.
     let isolated = isolation.map(end_isolation);
-    if result.is_ok() {
-        id.ends_well();
-    }
+    id.ends_well();
     result.map(|mut report| {
         report.notes.extend(isolated.into_iter().flatten());
         let shared = lock.iter().flat_map(CpuLock::shared_with);

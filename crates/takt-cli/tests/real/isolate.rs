@@ -12,7 +12,7 @@ use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
 
 /// Whether CPUs can be isolated here; says so if not.
-fn can_isolate() -> bool {
+pub(super) fn can_isolate() -> bool {
     let root = rustix::process::geteuid().is_root();
     let can = root && has_cpus(2) && Linux::look().hierarchy().is_some();
     if !can {
@@ -22,7 +22,7 @@ fn can_isolate() -> bool {
 }
 
 /// All settings that an isolation touches, the groups, and the CPUs and groups of threads that live long.
-fn snapshot() -> BTreeMap<String, String> {
+pub(super) fn snapshot() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut note = |path: &Path| {
         if let Ok(text) = fs::read_to_string(path) {
@@ -61,7 +61,7 @@ fn snapshot() -> BTreeMap<String, String> {
 }
 
 /// Differences between two snapshots.
-fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+pub(super) fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let gone = |key: &str| key.starts_with("thread") || key.starts_with("/proc/irq/");
     let differs = |(key, value): &(&String, &String)| match after.get(*key) {
         None => !gone(key),

@@ -1,6 +1,6 @@
 //! Planted disturbances that `takt latency --explain` has to name.
 
-use crate::common::{Room, attempts, ensure, has_cpus, until};
+use crate::common::{Room, attempts, ensure, find_processes, groups, has_cpus, kill, pause, until, watchers};
 use crate::machine::{Capability, always, on_cpus, skip};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -367,4 +367,71 @@ fn capture(folder: &std::path::Path, name: &str, run: impl FnOnce() -> (Vec<(i64
     fs::write(folder.join(format!("{name}.txt")), format!("{planned} {late} {pid} {cpu}\n")).unwrap();
     fs::write(folder.join("page.txt"), instance.header().unwrap()).unwrap();
     fs::write(folder.join("events.txt"), described).unwrap();
+}
+
+/// The variable by which the processes of a killed experiment are found.
+const MARK: &str = "TAKT_TEST_EXPERIMENT";
+
+/// The names of all scenarios, as the help lists them.
+fn scenarios(room: &Room) -> Vec<String> {
+    let help = room.takt(&["latency", "--help"]).expect(0).stdout;
+    let lines =
+        help.lines().skip_while(|line| !line.contains("--scenario")).take_while(|line| !line.contains("--period"));
+    let names = lines.filter_map(|line| Some(line.trim().strip_prefix("- ")?.split_once(':')?.0.to_owned()));
+    names.filter(|name| name != "cyclictest").collect()
+}
+
+/// A killed experiment leaves no group in any hierarchy, no process and no setting: its watcher sees to it, or `takt doctor --clean`.
+#[test]
+fn a_killed_experiment_leaves_nothing_in_any_scenario() {
+    let kills: u64 = std::env::var("TAKT_LATENCY_KILLS").map_or(10, |kills| kills.parse().expect("a number of kills"));
+    let seed = takt_testing::seed();
+    on_cpus(|| {
+        if !super::isolate::can_isolate() || !rt::rt_allowed() {
+            return;
+        }
+        let room = Room::new();
+        // Groups of the cpu controller come first.
+        let mut names = scenarios(&room);
+        names.sort_by_key(|name| !["weight", "quota", "container"].contains(&name.as_str()));
+        assert!(names.len() > 15, "{names:?}");
+        let before = super::isolate::snapshot();
+        let mut groups_seen = 0;
+        for round in 0..kills {
+            let name = &names[(round as usize) % names.len()];
+            let mark = format!("{}-{round}", std::process::id());
+            let args = ["latency", "--scenario", name, "--samples", "60000", "--rounds", "1", "--stress-threads", "2"];
+            let mut running = crate::common::Running::start(room.command(&args).env(MARK, &mark));
+            let pid = running.pid();
+            crate::common::until_in(&mut running, "it has its watcher", || {
+                if watchers(pid).is_empty() { Err("none".into()) } else { Ok(()) }
+            });
+            pause(takt_core::rng::draw_up_to(1200, seed, 13, round));
+            groups_seen += usize::from(!groups(pid).is_empty());
+            let watched = round % 2 == 0;
+            if !watched {
+                watchers(pid).into_iter().for_each(|watcher| kill(watcher, Signal::KILL));
+            }
+            running.signal(Signal::KILL);
+            running.wait_unchecked();
+            if !watched {
+                room.takt(&["doctor", "--clean"]).expect(0);
+            }
+            let entry = format!("{MARK}={mark}");
+            let marked = |text: Vec<u8>| text.split(|byte| *byte == 0).any(|found| found == entry.as_bytes());
+            let processes = || find_processes(|pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(marked));
+            until(&format!("{name}, watched: {watched}: all is gone"), || {
+                groups(pid).is_empty() && processes().is_empty() && watchers(pid).is_empty()
+            });
+            let lives = fs::read_dir("/run/takt").into_iter().flatten().flatten();
+            let lives: Vec<_> = lives
+                .map(|entry| entry.file_name())
+                .filter(|name| name.to_string_lossy().starts_with(&format!("{pid}-")))
+                .collect();
+            always(lives.is_empty(), || format!("{name}, watched: {watched}: {lives:?}"));
+            let changed = super::isolate::changes(&before, &super::isolate::snapshot());
+            always(changed.is_empty(), || format!("{name}, watched: {watched}: {changed:#?}"));
+        }
+        println!("{kills} kills in {} scenarios, {groups_seen} of them with groups: nothing was left", names.len());
+    });
 }

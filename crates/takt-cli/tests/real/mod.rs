@@ -13,6 +13,7 @@ mod kernel;
 mod latency;
 mod misbehaviour;
 mod modules;
+mod namespaces;
 mod online;
 mod order;
 mod power;
