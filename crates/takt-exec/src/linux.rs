@@ -10,7 +10,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -315,12 +315,20 @@ impl Children {
             Some(_) if own.is_some() => spec.enters = own,
             _ => spec.cwd = own.or(self.plan.directory.as_ref().map(path).transpose()?),
         }
-        let stderr = std::io::stderr();
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let identity = settings.identity.as_ref().filter(|identity| !identity.is_own());
+        let unread = |fd: BorrowedFd<'_>| identity.and_then(|_| without_input(fd));
+        let (unread_stdout, unread_stderr) = (unread(stdout.as_fd()), unread(stderr.as_fd()));
+        if let Some(terminal) = &unread_stderr {
+            spec.stderr = Output::Fd(terminal.as_fd());
+        }
         match &self.outputs[index] {
             Some(file) => spec.stdout = Output::Fd(file.as_fd()),
             None if process.output == plan::Output::Null => spec.stdout = Output::Null,
-            None if self.plan.output_to_stderr => spec.stdout = Output::Fd(stderr.as_fd()),
-            None => {}
+            None if self.plan.output_to_stderr => {
+                spec.stdout = Output::Fd(unread_stderr.as_ref().map_or(stderr.as_fd(), AsFd::as_fd));
+            }
+            None => spec.stdout = unread_stdout.as_ref().map_or(Output::Inherit, |fd| Output::Fd(fd.as_fd())),
         }
         let of_kernel = process.kernel.is_some_and(|kernel| kernel.class == class);
         // Its class is a step of its own, so that a refusal has its own message.
@@ -529,6 +537,17 @@ impl Processes for Children {
     }
 }
 
+/// A terminal that can be read, opened for writing alone: another user's process would read what is typed for Takt. `None` for anything else.
+fn without_input(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, fcntl_getfl, open};
+    let is_read = fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+    if !is_read || !rustix::termios::isatty(fd) {
+        return None;
+    }
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty()).ok()
+}
+
 /// The file for the output of a process.
 fn output(plan: &Plan, process: &plan::Process) -> Result<Option<File>, Error> {
     let plan::Output::File { path, truncate } = &process.output else { return Ok(None) };
@@ -559,4 +578,29 @@ fn open_output(path: &std::path::Path, truncate: bool, user: Option<&Identity>) 
     let plain = fcntl_getfl(&file)?.difference(OFlags::NONBLOCK);
     fcntl_setfl(&file, plain)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    #[test]
+    fn a_terminal_is_passed_without_its_input() {
+        let other_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&other_end).unwrap();
+        unlockpt(&other_end).unwrap();
+        let name = ptsname(&other_end, Vec::new()).unwrap();
+        let terminal = open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        rustix::io::write(&other_end, b"typed\n").unwrap();
+        let passed = without_input(terminal.as_fd()).unwrap();
+        assert!(rustix::io::read(&passed, &mut [0; 8]).is_err());
+        assert_eq!(rustix::io::write(&passed, b"seen\n").unwrap(), 5);
+        assert_eq!(rustix::io::read(&terminal, &mut [0; 8]).unwrap(), 6, "it can still be read here");
+        // It is passed as it is then.
+        assert!(without_input(passed.as_fd()).is_none());
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        assert!(without_input(reader.as_fd()).is_none() && without_input(writer.as_fd()).is_none());
+    }
 }
