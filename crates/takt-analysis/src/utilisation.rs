@@ -61,6 +61,28 @@ impl Utilisation {
         }
     }
 
+    /// The least whole number that the sum is known not to exceed.
+    #[must_use]
+    pub fn ceiling(&self) -> u64 {
+        let ceiling = match self.exact {
+            Some((n, d)) => n.div_ceil(d),
+            None => self.upper.div_ceil(1 << 64),
+        };
+        u64::try_from(ceiling).unwrap_or(u64::MAX)
+    }
+
+    /// `amount / (whole - self)`, rounded up; `None` where the sum is not known to be below `whole`, or the quotient does not fit.
+    #[must_use]
+    pub fn divide_by_rest(&self, amount: u128, whole: u64) -> Option<u64> {
+        let exactly = |(n, d): (u128, u128)| {
+            let rest = d.checked_mul(whole.into())?.checked_sub(n)?;
+            Some((amount.checked_mul(d)?, rest))
+        };
+        let roughly = || Some((amount.checked_mul(1 << 64)?, (u128::from(whole) << 64).checked_sub(self.upper)?));
+        let (above, below) = self.exact.and_then(exactly).or_else(roughly)?;
+        (below > 0).then(|| u64::try_from(above.div_ceil(below)).ok()).flatten()
+    }
+
     /// In thousandths, rounded to the nearest.
     #[must_use]
     pub fn per_mille(&self) -> u64 {
@@ -102,6 +124,16 @@ mod tests {
         assert_eq!(sum.to_string(), "1.000");
         sum.add(1, u64::MAX);
         assert_eq!(sum.at_most(1), Some(false));
+    }
+
+    #[test]
+    fn a_quotient_is_rounded_up() {
+        let mut sum = Utilisation::default();
+        assert_eq!((sum.ceiling(), sum.divide_by_rest(99, 4)), (0, Some(25)));
+        sum.add(1, 2);
+        assert_eq!((sum.ceiling(), sum.divide_by_rest(7, 4), sum.divide_by_rest(7, 0)), (1, Some(2), None));
+        (0..7).for_each(|_| sum.add(1, 2));
+        assert_eq!((sum.ceiling(), sum.divide_by_rest(7, 4)), (4, None));
     }
 
     #[test]

@@ -292,6 +292,23 @@ fn utility(counts: &Counts) -> Value {
     json!({"accrued": number(counts.utility), "total": number(counts.utility_total)})
 }
 
+/// How late jobs can be, in words: the largest bound, and those of the tasks where they differ.
+pub(crate) fn lateness(names: &[String], late: &[Span]) -> String {
+    const TOLD: usize = 8;
+    let most = late.iter().copied().max().unwrap_or(Span::ZERO);
+    let text = format!("no job is later than {most}");
+    if late.iter().all(|bound| *bound == most) {
+        return text;
+    }
+    let mut tasks: Vec<(&String, &Span)> = names.iter().zip(late).collect();
+    tasks.sort_by(|(_, a), (_, b)| b.cmp(a));
+    let mut told: Vec<String> = tasks.iter().take(TOLD).map(|(name, bound)| format!("{name} {bound}")).collect();
+    if tasks.len() > TOLD {
+        told.push(format!("{} more tasks by no more", tasks.len() - TOLD));
+    }
+    format!("{text}; by task: {}", told.join(", "))
+}
+
 /// Millionths as a number of JSON: a whole one if it is, else with up to six decimals. Up to 10^9 that is exact; beyond,
 /// a fraction is the nearest double, as every reader of JSON would take it.
 pub(crate) fn number(millionths: u128) -> Value {

@@ -341,7 +341,7 @@ fn lateness_under_global_edf_is_bounded() {
             _ => Releases::Sporadic(seed),
         };
         let (missed, seen) = run_for(&tasks, cpus, "g-edf", releases, Span::from_ns(3 * 12_000));
-        for (task, seen) in tasks.iter().zip(seen) {
+        for ((task, bound), seen) in tasks.iter().zip(bound).zip(seen) {
             prop_assert!(seen <= task.deadline + bound, "{seen} after a deadline of {} and {bound}", task.deadline);
         }
         late_sets.set(late_sets.get() + u32::from(missed > 0));

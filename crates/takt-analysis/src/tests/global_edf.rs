@@ -7,10 +7,11 @@
 //! * `gedf-rta`: Bertogna and Cirinei, "Response-Time Analysis for Globally Scheduled Symmetric Multiprocessor Platforms",
 //!   RTSS 2007.
 //! * Tardiness: Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38,
-//!   2008, in the form that Linux's documentation of SCHED_DEADLINE gives.
+//!   2008.
 //!
 //! Inequalities are multiplied out, so that they hold between whole numbers or sums of fractions.
 
+use crate::utilisation::Utilisation;
 use std::cmp::Ordering;
 use takt_core::policies::split::demand::{Effort, Times as Task, utilisation};
 use takt_core::policies::split::exact::{Sum, divide};
@@ -228,25 +229,41 @@ pub(super) fn search(
     Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
 }
 
-/// How late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a utilisation of
-/// at most m. `None` when there is no such bound. O(n).
+/// By task how late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a
+/// utilisation of at most m. `None` when there is no such bound. O(n log n).
 ///
-/// Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38, 2008.
-pub fn tardiness(tasks: &[Task], cpus: u64) -> Option<u64> {
+/// Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38, 2008; corollary 4.11 of
+/// Devi's thesis, "Soft Real-Time Scheduling on Multiprocessors", University of North Carolina, 2006. With Λ = ⌈U⌉ - 1, a task with
+/// runtime C is late by C + x at most. Here x is the sum of the Λ largest runtimes less the least one, divided by m less the sum of the
+/// Λ - 1 largest utilisations.
+pub fn tardiness(tasks: &[Task], cpus: u64) -> Option<Vec<u64>> {
     if utilisation(tasks).compare_whole(u128::from(cpus)).is_gt() || tasks.iter().any(|t| t.runtime > t.period) {
         return None;
     }
     if tasks.len() as u64 <= cpus || cpus == 1 {
-        return Some(0);
+        return Some(vec![0; tasks.len()]);
     }
-    let most = u128::from(tasks.iter().map(|t| t.runtime).max()?);
-    let least = u128::from(tasks.iter().map(|t| t.runtime).min()?);
-    let heaviest = tasks.iter().copied().reduce(|a, b| if b.heavier(&a) { b } else { a })?;
-    // ((m - 1) C_max - C_min) / (m - (m - 2) U_max) + C_max, rounded up.
-    let (m, c, t) = (u128::from(cpus), u128::from(heaviest.runtime), u128::from(heaviest.period));
-    let above = ((m - 1) * most).checked_sub(least)?.checked_mul(t)?;
-    let below = (m * t).checked_sub((m - 2) * c).filter(|b| *b > 0)?;
-    u64::try_from(above.div_ceil(below) + most).ok()
+    let mut total = Utilisation::default();
+    tasks.iter().for_each(|t| total.add(t.runtime, t.period));
+    let count = usize::try_from(total.ceiling().clamp(1, cpus) - 1).unwrap_or(usize::MAX);
+    let mut longest: Vec<u128> = tasks.iter().map(|t| t.runtime.into()).collect();
+    longest.sort_unstable_by(|a, b| b.cmp(a));
+    let mut heaviest: Vec<&Task> = tasks.iter().collect();
+    heaviest.sort_by(|a, b| {
+        if a.heavier(b) {
+            Ordering::Less
+        } else if b.heavier(a) {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        }
+    });
+    let mut heavy = Utilisation::default();
+    heaviest.iter().take(count.saturating_sub(1)).for_each(|t| heavy.add(t.runtime, t.period));
+    let least = longest.last().copied().unwrap_or(0);
+    let cost = longest.iter().take(count).sum::<u128>().saturating_sub(least);
+    let x = heavy.divide_by_rest(cost, cpus)?;
+    tasks.iter().map(|t| t.runtime.checked_add(x)).collect()
 }
 
 #[cfg(test)]
@@ -273,7 +290,15 @@ mod tests {
         let tasks = [task(1, 9), task(1, 9), task(10, 10)];
         assert!(!gfb(&tasks, 2) && bcl(&tasks, 2).is_err() && bak(&tasks, 2).is_err());
         assert_eq!(response_times(&tasks, 2), Err(Some(2)));
-        assert_eq!(tardiness(&tasks, 2), Some(15));
+        assert_eq!(tardiness(&tasks, 2), Some(vec![6, 6, 15]));
+    }
+
+    /// Dhall's example in Linux's documentation of SCHED_DEADLINE on four CPUs: U = 1.0404, so that Λ = 1, and x = (100 - 1) / 4.
+    #[test]
+    fn tardiness_is_that_of_the_corollary() {
+        let long = task(100_000, 100_000);
+        let tasks = [long, task(1_000, 99_000), task(1_000, 99_000), task(1_000, 99_000), task(1_000, 99_000)];
+        assert_eq!(tardiness(&tasks, 4), Some(vec![124_750, 25_750, 25_750, 25_750, 25_750]));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::input::{Input, Priorities, duration, placement, priorities_of_sets, w
 use crate::outcome::{Outcome, Verdict};
 use crate::parallel;
 use crate::progress::Progress;
-use crate::report::aligned;
 use crate::report::assignment::{self, Piece, Placed};
+use crate::report::{aligned, lateness};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ struct Answered {
     /// For each test that places tasks where they are, if all have a place; for others nothing.
     placed: Vec<Option<Vec<Placed>>>,
     /// How late jobs can be under global EDF, or why that is not known.
-    late: Result<Span, &'static str>,
+    late: Result<Vec<Span>, &'static str>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -343,11 +343,16 @@ fn csv(answered: &[Answered], methods: &[Method], args: &Args, out: &mut impl Wr
             write!(out, ",{}", growth.as_ref().map_or("unknown".into(), growth_cell))?;
         }
         if args.tardiness {
-            write!(out, ",{}", one.late.map_or("unknown".into(), |late| late.ns().to_string()))?;
+            write!(out, ",{}", latest(one).map_or("unknown".into(), |late| late.ns().to_string()))?;
         }
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// The largest of the tardiness bounds of a set.
+fn latest(one: &Answered) -> Option<Span> {
+    one.late.as_ref().ok().and_then(|late| late.iter().copied().max())
 }
 
 fn load(set: &TaskSet) -> Utilisation {
@@ -385,8 +390,9 @@ fn json(answered: &[Answered], methods: &[Method], cpus: usize, sensitivity: boo
             row
         };
         let tests: Vec<Value> = methods.iter().zip(&one.said).enumerate().map(row).collect();
+        let of_tasks = one.late.as_ref().ok().map(|late| late.iter().map(|late| late.ns()).collect::<Vec<_>>());
         json!({"set": one.id, "tasks": one.set.tasks.len(), "utilisation_per_mille": load(&one.set).per_mille(),
-               "gedf_tardiness_ns": one.late.ok().map(Span::ns), "tests": tests})
+               "gedf_tardiness_ns": latest(one).map(Span::ns), "gedf_tardiness_of_tasks_ns": of_tasks, "tests": tests})
     };
     json!({"cpus": cpus, "sets": answered.iter().map(set).collect::<Vec<_>>()})
 }
@@ -419,8 +425,8 @@ fn table(
         writeln!(out, "{gap}{}: {}", method.name(), growth_text(growth))?;
     }
     if cpus > 1 || args.tardiness {
-        match one.late {
-            Ok(late) => writeln!(out, "\nUnder global EDF no job is later than {late} (Devi, Anderson 2008).")?,
+        match &one.late {
+            Ok(late) => writeln!(out, "\nUnder global EDF {} (Devi, Anderson 2008).", lateness(&one.names, late))?,
             Err(why) if args.tardiness => {
                 writeln!(out, "\nHow late jobs can be under global EDF is not known: {why}.")?;
             }

@@ -10,7 +10,7 @@ use crate::processes;
 use crate::progress::Progress;
 use crate::report::assignment::{self, Piece, Placed};
 use crate::report::percent as millionths;
-use crate::report::{Cell, number, table};
+use crate::report::{Cell, lateness, number, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -146,7 +146,8 @@ fn check_online(
             object["not_accepted"] = assignment::refused_json(&refused, workload);
         }
         if let Some(late) = late {
-            object["gedf_tardiness_ns"] = late.ns().into();
+            object["gedf_tardiness_ns"] = json!(late.iter().map(|late| late.ns()).max());
+            object["gedf_tardiness_of_tasks_ns"] = late.iter().map(|late| late.ns()).collect();
         }
         if let Some(assigned) = workload.settings.priorities {
             object["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
@@ -190,7 +191,8 @@ fn check_online(
         }
         writeln!(out, "{verdict}")?;
         if let Some(late) = late.filter(|_| verdict.schedulable != online::Answer::Yes) {
-            writeln!(out, "note: no job is later than {late} (Devi, Anderson 2008)")?;
+            let names: Vec<String> = workload.tasks.iter().map(|task| task.name.clone()).collect();
+            writeln!(out, "note: {} (Devi, Anderson 2008)", lateness(&names, &late))?;
         }
         assignment::warn(&refused, workload, out)?;
         aborts::print(workload, out)?;
