@@ -32,6 +32,8 @@ struct Line {
     queued: (i64, i64, Time),
     /// When the quantum ends that it was dispatched with.
     quantum: Option<Time>,
+    /// What an interrupted job has left of its quantum.
+    left: Option<Span>,
     /// Since when it queues behind its equals, for policies that forget this when it runs again.
     behind: Option<Time>,
     /// It was chosen by the last decision and has been ready ever since: certainly, or perhaps.
@@ -67,6 +69,7 @@ impl Orders {
             place: None,
             queued: (0, 0, Time::ZERO),
             quantum: None,
+            left: None,
             behind: None,
             chosen: (false, false),
             started: (false, false),
@@ -104,8 +107,9 @@ impl Orders {
         if begins.contains(&true) {
             self.split(ledger, engine, &begins, &seen);
         }
+        let turns = self.turns();
         for (index, seen) in seen.iter().enumerate() {
-            self.task(ledger, TaskId(index as u32), seen, begins[index], engine);
+            self.task(ledger, TaskId(index as u32), seen, begins[index], turns[index], engine);
         }
         let came: Vec<bool> = self.lines.iter().map(|line| line.came).collect();
         let whole = self.split.iter().map(|split| *split == Some(false)).collect();
@@ -116,11 +120,21 @@ impl Orders {
 
     /// The step was none: a policy has taken over and decides in the next one.
     pub(crate) fn undecided(&mut self) {
-        self.lines.iter_mut().for_each(|line| line.quantum = None);
+        self.lines.iter_mut().for_each(|line| (line.quantum, line.left) = (None, None));
         self.reservations.undecided();
     }
 
-    fn task(&mut self, ledger: &Ledger, task: TaskId, seen: &Seen, begins: bool, engine: &Engine) {
+    /// By task the number of those before it in the queue: the order in which those queue again whose quanta end together.
+    fn turns(&self) -> Vec<Time> {
+        let key = |t: &usize| (self.lines[*t].queued.0, self.lines[*t].queued.2, *t);
+        let mut order: Vec<usize> = (0..self.lines.len()).collect();
+        order.sort_by_key(key);
+        let mut turns = vec![Time::ZERO; order.len()];
+        order.iter().zip(0..).for_each(|(t, turn)| turns[*t] = Time::from_ns(turn));
+        turns
+    }
+
+    fn task(&mut self, ledger: &Ledger, task: TaskId, seen: &Seen, begins: bool, turn: Time, engine: &Engine) {
         let (a, now, step) = (ledger.account(task), engine.now(), 8 * self.step);
         let (spec, _) = ledger.policy_of(task);
         let line = &mut self.lines[task.index()];
@@ -142,10 +156,12 @@ impl Orders {
         }
         let gave_way = another || seen.woke || seen.blocked || seen.yielded;
         if seen.yielded && !another && !begins {
-            line.queued = (step + 3, step + 3, release);
+            // Among those that queue again in one step, its place depends on the order of the events.
+            let (least, most) = if spec.profile.name == "rr" { (step + 2, step + 4) } else { (step + 3, step + 3) };
+            line.queued = (least, most, release);
         }
         if gave_way || begins {
-            line.quantum = None;
+            (line.quantum, line.left) = (None, None);
         }
         if spec.profile.name == "rr" {
             let exact = ledger.is_punctual();
@@ -153,13 +169,18 @@ impl Orders {
                 && end <= now
             {
                 // Its turn is over, if the timer has been noticed.
-                line.queued = if exact { (step + 3, step + 3, release) } else { (line.queued.0, i64::MAX, release) };
+                line.queued = if exact { (step + 3, step + 3, turn) } else { (line.queued.0, i64::MAX, release) };
                 line.quantum = None;
             }
-            if a.place.is_some() && !(ran && line.quantum.is_some()) {
+            if a.place.is_none()
+                && let Some(end) = line.quantum.take()
+            {
+                line.left = Some(end - now);
+            }
+            if a.place.is_some() && line.quantum.is_none() {
                 let quantum = spec.value("quantum").map_or(Span::from_ms(1), Span::from_ns);
                 let start = if spec.value("grid") == Some(1) { now.round_down(quantum) } else { now };
-                line.quantum = Some(start.saturating_add(quantum));
+                line.quantum = Some(line.left.take().map_or(start.saturating_add(quantum), |left| now + left));
             }
         }
         let stays = !another && !seen.woke && !seen.blocked && job.is_some();

@@ -400,17 +400,24 @@ impl<O: Ordering> Scoped<O> {
     /// The timer of a cluster is due: jobs whose turn is over queue again.
     fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
         self.clusters[cluster].alarm.clear();
-        let mut index = 0;
-        while let Some(&task) = self.clusters[cluster].running.get(index) {
-            index += 1;
-            if self.ordering.turn_is_over(task, cx) {
-                let urgency = self.ordering.requeue(task, cx);
-                self.rank_anew(task, urgency, cx);
-            }
+        // The first in turn queues first.
+        for _ in 0..self.clusters[cluster].running.len() {
+            let Some(task) = self.first_turn_over(cluster, cx) else { break };
+            let urgency = self.ordering.requeue(task, cx);
+            self.rank_anew(task, urgency, cx);
         }
         if O::PROMOTES {
             self.promote(cluster, cx);
         }
+    }
+
+    /// The first in the queue of the running jobs whose turn is over.
+    fn first_turn_over(&self, cluster: usize, cx: &Context<'_>) -> Option<TaskId> {
+        let mut over = self.clusters[cluster].running.iter().copied().filter(|t| self.ordering.turn_is_over(*t, cx));
+        let first = over.next()?;
+        let Some(second) = over.next() else { return Some(first) };
+        let key = |task: &TaskId| self.own_urgency(*task).map(|urgency| urgency.key(*task));
+        [first, second].into_iter().chain(over).min_by_key(key)
     }
 
     /// Jobs that wait may rank higher by now. Those that do move forward, so that none is passed over.
