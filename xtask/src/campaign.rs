@@ -1,7 +1,8 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. The other parts, over real processes, have lengths of their own, and come only
+//! end although another one has found something. Verdicts of drawn files that a simulation refutes are sought only when they are asked for
+//! (`--only verdicts`), from a seed that is printed: `TAKT_SEED` continues there. The other parts, over real processes, have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
 //! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), containers
 //! beside each other (`--only another-namespace`), the outcomes of each drawn workload by
@@ -70,12 +71,13 @@ enum Part {
     Isolate,
     AnotherUser,
     AnotherNamespace,
+    Verdicts,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 10] = [
+const PARTS: [(&str, Part, Try); 11] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -86,7 +88,11 @@ const PARTS: [(&str, Part, Try); 10] = [
     ("isolate", Part::Isolate, isolate),
     ("another-user", Part::AnotherUser, another_user),
     ("another-namespace", Part::AnotherNamespace, another_namespace),
+    ("verdicts", Part::Verdicts, verdicts),
 ];
+
+/// How many files a round of `verdicts` draws.
+const FILES: u64 = 20_000;
 
 /// What a part has found, a line each; or why it could not be tried.
 enum Findings {
@@ -135,6 +141,32 @@ pub(crate) fn run(options: &Options) -> Outcome {
         0 => Outcome::Passed,
         n => Outcome::Failed(format!("{n} findings")),
     }
+}
+
+/// Files whose verdicts a simulation tries to refute, round after round. Each round has the next seed, so `TAKT_SEED` of the last line
+/// continues an interrupted campaign.
+fn verdicts(time: Duration) -> Result<Findings> {
+    let (begun, mut found, mut files) = (Instant::now(), Vec::new(), 0);
+    let mut seed = takt_testing::seed();
+    let arguments =
+        ["test", "--locked", "--release", "--quiet", "--package", "takt-sim", "--test", "refute", "--", "--nocapture"];
+    while files == 0 || begun.elapsed() < time {
+        let mut round = cargo(&arguments);
+        round.env("TAKT_SEED", seed.to_string()).env("TAKT_CASES", FILES.to_string());
+        let output = round.output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        text.lines().filter(|line| line.contains(" with a yes or a bound")).for_each(|line| println!("{line}"));
+        if !output.status.success() {
+            let repeat = text.lines().find_map(|line| line.split_once("repeat with: "));
+            found.push(
+                repeat.map_or_else(|| format!("TAKT_SEED={seed}: {}", output.status), |(_, repeat)| repeat.into()),
+            );
+        }
+        files += FILES;
+        seed += 1;
+        println!("{files} files, {} refuted; TAKT_SEED={seed} continues", found.len());
+    }
+    Ok(Findings::Found(found))
 }
 
 /// All property tests under one fresh seed after another.

@@ -21,6 +21,11 @@ pub(crate) fn judge(
     let domain = &system.domains[index];
     let part = |system: &System| parts::alone(system, &system.domains[index], &system.domains[index].tasks);
     let alone = judge_alone(&part(system), &part(declared));
+    if parts::shares(system, domain) && alone.test != "no-deadlines" && alone.kind != Kind::Necessary {
+        let reason = "resources that domains share are not covered by the tests".to_owned();
+        let responses = vec![None; alone.responses.len()];
+        return Verdict { schedulable: Answer::Unknown, test: "none", kind: Kind::Nothing, reason, responses, ..alone };
+    }
     let above: Vec<(usize, &Domain)> = parts::above(system, domain).filter(|(_, d)| !d.tasks.is_empty()).collect();
     if above.is_empty() || alone.test == "no-deadlines" {
         return alone;

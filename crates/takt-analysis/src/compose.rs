@@ -3,7 +3,7 @@
 
 use crate::bands;
 use crate::idle;
-use crate::parts::{at_load, extremes, shared};
+use crate::parts::{at_load, extremes};
 use crate::verdict::{Answer, Kind, Verdict};
 use takt_core::model::{Load, System};
 
@@ -49,11 +49,6 @@ pub(crate) fn together(
         responses.iter_mut().zip(&part.responses).for_each(|(mine, bound)| *mine = mine.or(*bound));
     }
     let all = Verdict { responses, idle_10_percent, ..whole };
-    if shared(system) {
-        let reason = "resources that domains share are not covered by the tests".to_owned();
-        let responses = vec![None; system.tasks.len()];
-        return Verdict { schedulable: Answer::Unknown, test: "none", kind: Kind::Nothing, reason, responses, ..all };
-    }
     let worst = |answer: Answer| parts.iter().position(|part| part.schedulable == answer);
     match worst(Answer::No).or_else(|| worst(Answer::Unknown)) {
         Some(index) => {

@@ -19,9 +19,8 @@ pub(crate) struct Demand {
     pub(crate) regular: bool,
     /// The lowest is the most important.
     pub(crate) rank: i64,
-    /// The longest time for which one job of it can hold up more urgent ones: a critical section, or all of a job that cannot
-    /// be preempted.
-    pub(crate) section: i128,
+    /// How much of the runtime is time in which a job sleeps.
+    pub(crate) suspended: i128,
 }
 
 /// The rank of all jobs of a task under a policy of fixed priorities, the lowest for the most urgent; `None` under another policy.

@@ -8,6 +8,7 @@
 mod accrual;
 pub mod assign;
 mod bands;
+mod blocking;
 mod compose;
 pub mod control;
 mod demand;
@@ -25,6 +26,7 @@ mod reserved;
 mod servers;
 mod split;
 pub mod supply;
+mod suspension;
 pub mod table;
 pub mod tardiness;
 pub mod taskset;

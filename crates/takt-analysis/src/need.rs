@@ -67,21 +67,47 @@ pub(crate) fn slept(system: &System, task: TaskId) -> i128 {
     turns.map(|turn| turn.iter().map(sleep).sum()).max().unwrap_or(0)
 }
 
-/// CPU time of the longest stretch of a job in which it holds something.
-pub(crate) fn longest_section(task: &Task) -> Span {
-    let (mut held, mut present, mut longest) = (0, Span::ZERO, Span::ZERO);
+/// By turn of its jobs: the CPU time of each piece between two suspensions, and how long the job sleeps in all.
+pub(crate) fn segments(system: &System, task: TaskId) -> Vec<(Vec<i128>, i128)> {
+    let turn = |steps: &[Step]| {
+        let (mut pieces, mut asleep) = (vec![0], 0);
+        for step in steps {
+            match *step {
+                Step::Run(span) => pieces.last_mut().into_iter().for_each(|piece| *piece += i128::from(span.ns())),
+                Step::Sleep(span) => {
+                    asleep += i128::from((span + system.timing.tick).ns());
+                    pieces.push(0);
+                }
+                _ => {}
+            }
+        }
+        (pieces, asleep)
+    };
+    system.tasks[task.index()].program.turns().map(turn).collect()
+}
+
+/// The resources that jobs of the task hold, each with the CPU time of the longest stretch from its lock to its unlock.
+pub(crate) fn sections(task: &Task) -> Vec<(usize, i128)> {
+    let mut held: Vec<(usize, i128)> = Vec::new();
+    let mut longest: Vec<(usize, i128)> = Vec::new();
+    let mut note = |resource: usize, length: i128| match longest.iter_mut().find(|(r, _)| *r == resource) {
+        Some((_, most)) => *most = length.max(*most),
+        None => longest.push((resource, length)),
+    };
     for step in &task.program.steps {
         match *step {
-            Step::Lock(_) => held += 1,
-            Step::Unlock(_) => held -= 1,
-            Step::Run(span) if held > 0 => present += span,
+            Step::Lock(r) => held.push((usize::from(r.0), 0)),
+            Step::Run(span) => held.iter_mut().for_each(|(_, length)| *length += i128::from(span.ns())),
+            Step::Unlock(r) => {
+                if let Some(at) = held.iter().rposition(|(h, _)| *h == usize::from(r.0)) {
+                    let (resource, length) = held.remove(at);
+                    note(resource, length);
+                }
+            }
             _ => {}
         }
-        longest = longest.max(present);
-        if held == 0 {
-            present = Span::ZERO;
-        }
     }
+    held.into_iter().for_each(|(resource, length)| note(resource, length));
     longest
 }
 

@@ -8,8 +8,8 @@ use crate::global::global;
 use crate::homes::homes;
 use crate::idle;
 use crate::need::{
-    MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, longest_section, may_skip, most, only_runs, slept,
-    varies, varies_by_itself,
+    MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, may_skip, most, only_runs, slept, varies,
+    varies_by_itself,
 };
 use crate::reservation;
 use crate::reserved;
@@ -18,7 +18,7 @@ use crate::split;
 use crate::uniprocessor::{self, Rules, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
-use takt_core::model::{Arrival, Backlog, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Arrival, Backlog, Late, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::time::{Span, Time};
 
 pub use crate::verdict::{Answer, Kind, Verdict};
@@ -123,11 +123,14 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
         return no;
     }
     // Sleeping is taken for running: that is more than enough (Chen et al., "Many suspensions, many problems", Real-Time
-    // Systems 55, 2019, section 4.1).
+    // Systems 55, 2019, section 4.1). Fixed priorities on one CPU have further bounds.
     let sheds = by_utility(system);
     let needed = |d: &Demand| if sheds { as_declared(system, *d) } else { *d };
-    let tasks: Vec<Demand> =
-        known.iter().map(|d| Demand { runtime: needed(d).runtime + slept(system, d.task), ..*d }).collect();
+    let with_sleep = |d: &Demand| {
+        let suspended = slept(system, d.task);
+        Demand { runtime: needed(d).runtime + suspended, suspended, ..*d }
+    };
+    let tasks: Vec<Demand> = known.iter().map(with_sleep).collect();
     let (test, found) = match split::way(&system.policy) {
         None => by_policy(system, declared, &tasks, home, &least),
         Some(way) => match split::judge(system, declared, &tasks, way) {
@@ -136,6 +139,11 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
             Err(why) => no_test(&least, cpus, &why),
         },
     };
+    let reason = match (found.answer, found.suspensions.join("; ")) {
+        (Answer::Yes, how) if !how.is_empty() => format!("{}, where suspensions count {how}", found.reason),
+        _ => found.reason,
+    };
+    let found = Finding { reason, ..found };
     match (doubts, found.answer) {
         (None, _) => (test, found),
         (Some(why), Answer::No) => {
@@ -154,8 +162,8 @@ fn by_policy(
     least: &[Demand],
 ) -> (&'static str, Finding) {
     let (policy, cpus) = (&system.policy, system.cpus.len() as u64);
-    let once = system.locking == Locking::Ceiling || holds_up(policy);
-    let rules = Rules { queue: system.backlog == Backlog::Queue, once };
+    let queue = system.backlog == Backlog::Queue;
+    let rules = Rules { queue, harmless: queue && system.late == Late::Continue, held_up: holds_up(policy), system };
     let otherwise = match policy.reservations() {
         Some(reservations) if reservations.reclaimed => {
             "no proof is known to us for servers that pass on their budgets"
@@ -231,7 +239,7 @@ fn holds_up(policy: &PolicySpec) -> bool {
 
 /// The tasks that come again and again; an error names one without a runtime.
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
-    let (held_up, servers) = (holds_up(&system.policy), servers::ranking(&system.policy));
+    let servers = servers::ranking(&system.policy);
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.earliest()?);
         let id = TaskId(index as u32);
@@ -250,8 +258,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             jitter: i128::from(jitter(&system.policy, task).ns()),
             regular: is_regular(task),
             rank,
-            // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
-            section: i128::from(if held_up { runtime.ns() - 1 } else { longest_section(task).ns() }),
+            suspended: 0,
         }))
     };
     system.tasks.iter().enumerate().filter_map(demand).collect()
@@ -383,6 +390,7 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
 fn partitioned(system: &System, each: Vec<Finding>) -> Finding {
     let mut responses = Vec::new();
     each.iter().for_each(|found| responses.extend_from_slice(&found.responses));
+    let suspensions = each.iter().flat_map(|found| found.suspensions.iter().cloned()).collect();
     let worst = |wanted: Answer| system.cpus.iter().zip(&each).find(|(_, found)| found.answer == wanted);
     let found = match worst(Answer::No).or_else(|| worst(Answer::Unknown)) {
         Some((cpu, Finding { answer, kind, reason, .. })) => {
@@ -394,7 +402,7 @@ fn partitioned(system: &System, each: Vec<Finding>) -> Finding {
             Finding::new(Answer::Yes, kind, "the test says yes on every CPU")
         }
     };
-    Finding { responses, ..found }
+    Finding { responses, suspensions, ..found }
 }
 
 /// Policies that are optimal on identical CPUs: tasks with deadlines at or after the ends of their periods need just that their

@@ -41,12 +41,15 @@ pub(crate) fn above<'a>(system: &'a System, domain: &'a Domain) -> impl Iterator
     system.domains.iter().enumerate().filter(|(_, other)| other.is_above(domain))
 }
 
-/// Whether tasks of different domains lock the same resource.
-pub(crate) fn shared(system: &System) -> bool {
+/// Whether tasks of this domain, or of one above it, lock a resource that another domain uses, too: then jobs of others delay them.
+pub(crate) fn shares(system: &System, domain: &Domain) -> bool {
     let locks = |task: &TaskId, r: u16| {
         let lock = |s: &Step| matches!(s, Step::Lock(resource) if resource.0 == r);
         system.tasks[task.index()].program.steps.iter().any(lock)
     };
-    let users = |r: u16| system.domains.iter().filter(move |d| d.tasks.iter().any(|t| locks(t, r))).count();
-    (0..system.resources).any(|r| users(r) > 1)
+    let uses = |d: &Domain, r: u16| d.tasks.iter().any(|t| locks(t, r));
+    let users = |r: u16| system.domains.iter().filter(move |d| uses(d, r)).count();
+    let shared: Vec<u16> = (0..system.resources).filter(|r| users(*r) > 1).collect();
+    let here = || above(system, domain).map(|(_, d)| d).chain([domain]);
+    shared.iter().any(|r| here().any(|d| uses(d, *r)))
 }

@@ -14,7 +14,7 @@ use crate::generate;
 use crate::homes::homes;
 use crate::parts;
 use crate::taskset::Task;
-use crate::tests::{Effort, deadline_analysis, response};
+use crate::tests::{Above, Effort, Search, deadline_analysis, response};
 use takt_core::model::{self, PolicySpec, Scope, System};
 use takt_core::time::Span;
 
@@ -169,8 +169,12 @@ fn order(system: &System, members: &[usize], cpus: u64) -> Result<Vec<usize>, Un
                 return Err(Unassigned::Search);
             }
             let passes = match cpus {
-                1 => response(task, &above().collect::<Vec<Task>>(), 0, &mut effort)
-                    .is_some_and(|response| response <= task.deadline),
+                1 => {
+                    let above: Vec<Above> = above().map(|task| Above::from(&task)).collect();
+                    let search = Search { until_late: true, ..Search::default() };
+                    let found = response(task, above.iter().copied(), search, &mut effort);
+                    found.is_some_and(|found| found.worst <= task.deadline)
+                }
                 _ => deadline_analysis(task, above(), cpus),
             };
             if passes {

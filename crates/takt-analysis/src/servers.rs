@@ -34,40 +34,47 @@ pub(crate) fn verdict(
     };
     let mut found = Verdict { idle_10_percent: idle, ..found };
     let bounds = served(system);
-    for (response, bound) in found.responses.iter_mut().zip(&bounds) {
-        // That of the task in its place is not that of its jobs.
+    let on_time = budgets_on_time(system, &found);
+    let fails = |task: usize| matches!(bounds[task], Some(Err(_)));
+    // A task that shares a server with one that has no bound may have to wait for it.
+    let is_held_up = |task: usize| {
+        let server = system.tasks[task].server;
+        server.is_some() && (0..bounds.len()).any(|other| fails(other) && system.tasks[other].server == server)
+    };
+    let held_up: Vec<bool> = (0..bounds.len()).map(is_held_up).collect();
+    for (task, bound) in bounds.iter().enumerate() {
+        // The response of the task in the place of a server is not that of the served jobs.
         if let Some(bound) = bound {
-            *response = bound.as_ref().ok().copied().flatten();
+            let holds = on_time[task] && !held_up[task];
+            found.responses[task] = bound.as_ref().ok().copied().flatten().filter(|_| holds);
         }
     }
-    match (found.schedulable, unknown(system, by)) {
+    let unknown = unknown(system, by);
+    if unknown.is_some() {
+        found.responses.fill(None);
+    }
+    match (found.schedulable, unknown) {
         (Answer::No, _) => {
             let without = judge(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
             if without.schedulable == Answer::No {
-                return Verdict { utilisation: found.utilisation, hyperperiod: found.hyperperiod, ..without };
+                let reason = format!("{}, even if servers have no work", without.reason);
+                let Verdict { utilisation, hyperperiod, responses, .. } = found;
+                return Verdict { utilisation, hyperperiod, responses, reason, ..without };
             }
             let reason = format!("{}, if servers exhaust their budgets", found.reason);
             Verdict { schedulable: Answer::Unknown, kind: found.kind.weakened(), reason, ..found }
         }
         (_, Some(reason)) => {
-            let responses = vec![None; system.tasks.len()];
             let (schedulable, test, kind) = (Answer::Unknown, "none", Kind::Nothing);
-            Verdict { schedulable, test, kind, reason, responses, ..found }
+            Verdict { schedulable, test, kind, reason, ..found }
         }
         (Answer::Unknown, None) => {
             let reason = format!("with each server as a task, {}", found.reason);
             Verdict { kind: found.kind.weakened(), reason, ..found }
         }
         (Answer::Yes, None) => {
-            let fails = |task: &usize| matches!(bounds[*task], Some(Err(_)));
-            let sharing = |task: &usize| {
-                let server = system.tasks[*task].server;
-                server.is_some() && (0..bounds.len()).filter(fails).any(|other| system.tasks[other].server == server)
-            };
-            // Who shares a server with them may have to wait for them.
-            let held_up: Vec<usize> = (0..bounds.len()).filter(sharing).collect();
-            held_up.iter().for_each(|task| found.responses[*task] = None);
-            let others = if held_up.is_empty() { "the others" } else { "tasks that do not share a server with it" };
+            let some = held_up.contains(&true);
+            let others = if some { "tasks that do not share a server with it" } else { "the others" };
             let reason = format!("with each server as a task, {}", found.reason);
             match first_of(bounds.into_iter().flatten().filter_map(Result::err)) {
                 Some(own) => {
@@ -78,6 +85,18 @@ pub(crate) fn verdict(
             }
         }
     }
+}
+
+/// By task whether its server has its budget in each period: where all deadlines are met, or the task in its place responds within
+/// the period.
+fn budgets_on_time(system: &System, found: &Verdict) -> Vec<bool> {
+    let leads = system.leads();
+    let in_time = |id: TaskId| {
+        let response = found.responses[leads[id.index()].0.index()];
+        let within = |period: Span| response.is_some_and(|response| response <= period);
+        found.schedulable == Answer::Yes || system.server(id).is_some_and(|server| within(server.reservation.period))
+    };
+    (0..system.tasks.len() as u32).map(|id| in_time(TaskId(id))).collect()
 }
 
 /// Why the tests say nothing about these servers.

@@ -3,7 +3,7 @@
 use crate::demand::Demand;
 use crate::parts::is_absent;
 use crate::verdict::{Answer, Finding, Kind};
-use takt_core::model::{Invalid, PolicySpec, Split, Step, System, TaskId, Timing};
+use takt_core::model::{Backlog, Invalid, PolicySpec, Split, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
 use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
@@ -63,6 +63,10 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], way: S
     };
     if let Some(demand) = tasks.iter().find(beyond) {
         return Err(format!("task {} may need more than the runtime by which it was placed", demand.task.0));
+    }
+    if system.backlog != Backlog::Queue && tasks.iter().any(|d| d.deadline.is_some_and(|deadline| deadline > d.period))
+    {
+        return Err("a deadline beyond the period, and releases do not simply wait (`backlog`)".to_owned());
     }
     let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     if any(|s| matches!(s, Step::Lock(_))) {

@@ -1,36 +1,32 @@
 //! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
 
+use crate::blocking::Sections;
 use crate::demand::{Demand, utilisation};
+use crate::suspension::{self, Counted};
 use crate::taskset::{Releases, Task, can_meet};
 use crate::tests::Effort;
 use crate::tests::edf::{self, deadline_before, due};
-use crate::tests::fixed_priority::{Peer, Priorities};
+use crate::tests::fixed_priority::{Peer, Priorities, Ranked, Response, responses};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Answer, Finding, Kind};
+use takt_core::model::System;
 use takt_core::time::{Span, Time};
 
 /// What else the tests must know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
     /// Releases wait for a busy task.
     pub(crate) queue: bool,
-    /// A job is held up by one section of one less urgent task, and not by one of each.
-    pub(crate) once: bool,
+    /// A late job runs on, and its successor is released in time: jobs come and need what is declared even after a miss.
+    pub(crate) harmless: bool,
+    /// Jobs are not preempted.
+    pub(crate) held_up: bool,
+    /// What the jobs of the tasks do.
+    pub(crate) system: &'a System,
 }
-
-impl Rules {
-    /// How long the sections of these tasks can hold a job up.
-    fn blocking<'a>(self, by: impl Iterator<Item = &'a Demand>) -> i128 {
-        let sections = by.map(|t| t.section);
-        if self.once { sections.max().unwrap_or(0) } else { sections.sum() }
-    }
-}
-
-/// A long division takes as long as so many looks at a task.
-const DIVISION: usize = 4;
 
 /// How one CPU is tested.
-pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
+pub(crate) type Test = fn(&[Demand], Rules<'_>) -> Finding;
 
 fn synchronous(tasks: &[Demand]) -> bool {
     can_meet(tasks.iter().map(|t| Releases { first: Time::ZERO + ns(t.offset), regular: t.regular }))
@@ -61,10 +57,10 @@ fn ceil(a: i128, b: i128) -> i128 {
 ///
 /// Utilisation when no deadline is below its period (Liu and Layland, 1973); otherwise the processor demand test in the
 /// order of QPA (Zhang and Burns, "Schedulability Analysis for Real-Time Systems with EDF Scheduling", IEEE TC 58(9), 2009).
-/// Where less urgent jobs can hold up others, the demand and one section of those with longer deadlines must fit at every
-/// deadline (Baker, "Stack-Based Scheduling of Realtime Processes", Real-Time Systems 3, 1991; for jobs that cannot be preempted
+/// Where less urgent jobs can block others, the demand and one section of those with longer deadlines must fit at every
+/// deadline; only resources count that a job with such a deadline uses, too ([`Sections`]; Baker, "Stack-Based Scheduling of Realtime Processes", Real-Time Systems 3, 1991; for jobs that cannot be preempted
 /// Jeffay, Stanat and Martel, RTSS 1991, and George, Rivierre and Spuri, INRIA report 2966, 1996).
-pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
+pub(crate) fn edf(tasks: &[Demand], rules: Rules<'_>) -> Finding {
     // Tasks without a deadline come last under EDF and disturb nobody.
     let timed: Vec<Demand> = tasks.iter().copied().filter(|t| t.deadline.is_some()).collect();
     let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
@@ -82,17 +78,18 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     if !rules.queue && timed.iter().any(|t| deadline(t) > t.period) {
         return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
-    // The longest that anybody with a deadline after `t` can hold up those before.
-    let blocked = |t: i128| rules.blocking(tasks.iter().filter(|j| j.deadline.is_none_or(|d| d > t)));
-    let first = timed.iter().map(deadline).min().unwrap_or(0);
-    if timed.is_empty() || blocked(first) == 0 {
+    // The longest for which jobs with deadlines after `t` can block those before.
+    let sections = Sections::new(tasks, rules, |j| tasks[j].deadline.unwrap_or(i128::MAX));
+    let blocked = |t: i128| sections.blocking(tasks, |j| tasks[j].deadline.is_none_or(|d| d > t), t);
+    let most = timed.iter().map(|j| blocked(deadline(j))).max().unwrap_or(0);
+    if most == 0 {
         return preemptive_edf(&timed, load);
     }
     if load.fraction() == Some((1, 1)) {
         return unknown("with a utilisation of 1 there is no time for blocking");
     }
     let mut effort = Effort::default();
-    let busy = busy_period(&timed, blocked(first), &mut effort).and_then(|busy| u64::try_from(busy + 1).ok());
+    let busy = busy_period(&timed, most, &mut effort).and_then(|busy| u64::try_from(busy + 1).ok());
     let Some(end) = busy else { return unknown("the busy period is too long to be searched") };
     let set = task_set(&timed);
     let mut at = deadline_before(&set, end);
@@ -144,133 +141,159 @@ fn unknown(why: &str) -> Finding {
 ///
 /// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
 /// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number, as [`Priorities`] has it.
-/// Sections of less important tasks are added once per busy period (Sha, Rajkumar and Lehoczky, "Priority Inheritance
-/// Protocols", IEEE TC 39(9), 1990).
-pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
-    let found = response_times(tasks, rules);
+/// Blocking by less important tasks is added once per busy period ([`Sections`]); jobs that suspend themselves have bounds of their
+/// own ([`suspension`]).
+pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules<'_>) -> Finding {
+    let found = by_responses(tasks, rules);
     match impossible(tasks).filter(|_| found.answer == Answer::Unknown) {
         Some(why) => Finding { responses: found.responses, ..Finding::new(Answer::No, Kind::Exact, why) },
         None => found,
     }
 }
 
-fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
-    if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
-        return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
-    }
+/// Which tasks go before which. Those of a rank in `loose` meet any jobs of each other: one that is late meets those of the next release.
+fn priorities(tasks: &[Demand], loose: &[i64]) -> Priorities {
     let key = |i: usize| tasks[i].rank.wrapping_sub(i64::MIN) as u64;
     let peer = |i: usize| {
         let t = &tasks[i];
-        Peer { beat: t.regular.then_some((t.period, t.offset)), deadline: t.deadline.filter(|d| *d <= t.period) }
+        let in_step = t.regular && !loose.contains(&t.rank);
+        Peer { beat: in_step.then_some((t.period, t.offset)), deadline: t.deadline.filter(|d| *d <= t.period) }
     };
-    let priorities = Priorities::by_key(tasks.len(), key, peer);
-    let free = tasks.iter().all(|t| t.section == 0);
-    let settled = priorities.is_settled() && free;
-    let kind = if settled && synchronous(tasks) { Kind::Exact } else { Kind::Sufficient };
-    let mut responses = Vec::with_capacity(tasks.len());
-    let mut over = None;
-    let mut effort = Effort::default();
-    let (mut level, mut summed, mut above) = (Utilisation::default(), 0, Vec::with_capacity(tasks.len()));
-    for place in priorities.places() {
-        let task = &tasks[priorities.order()[place]];
-        // Of equals the last one comes first, so this is the utilisation of it and those before it.
-        while summed < priorities.level(place) {
-            let t = &tasks[priorities.order()[summed]];
-            level.add(t.runtime as u64, t.period as u64);
-            summed += 1;
-        }
-        if task.deadline.is_none() {
-            continue;
-        }
-        if !effort.spend(tasks.len()) {
-            return Finding {
-                responses,
-                ..unknown("there are too many tasks for their response times to be searched")
-            };
-        }
-        above.clear();
-        above.extend(priorities.above(place).map(|i| tasks[i]));
-        match level.at_most(1) {
-            Some(true) => {}
-            // The task and those before it need more than there is; their backlog grows for ever.
-            Some(false) if settled => {
-                let why = format!("the utilisation of task {} and those before it, {level}, is above 1", task.task.0);
-                return Finding { responses, ..Finding::new(Answer::No, Kind::Exact, why) };
-            }
-            _ => {
-                return Finding {
-                    responses,
-                    ..unknown("the utilisation at some priority is not shown to be at most 1")
-                };
-            }
-        }
-        let blocking = if free { 0 } else { rules.blocking(priorities.below(place).map(|i| &tasks[i])) };
-        // A busy period of a full CPU ends only if nothing is added to what its own jobs need.
-        let late = above.iter().any(|t| t.jitter > 0);
-        let full = |level: Utilisation| level.fraction() == Some((1, 1));
-        if (late || blocking > 0) && full(level) && full(utilisation(above.iter().chain([task]))) {
-            let what = if late { "jobs of a server that come late" } else { "jobs that block others" };
-            let why = format!(
-                "the utilisation of task {} and those before it is 1, which leaves no time for {what}: a busy period never ends",
-                task.task.0
-            );
-            return Finding { responses, ..unknown(&why) };
-        }
-        match response_time(task, &above, blocking, &mut effort) {
-            None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
-            Some(response) => {
-                responses.push((task.task, ns(response)));
-                if Some(response) > task.deadline && over.is_none() {
-                    over = Some((task.task, response));
-                }
-            }
-        }
-    }
-    let found = match over {
-        None => Finding::new(Answer::Yes, kind, "every response time is within its deadline"),
-        Some((task, response)) if kind == Kind::Exact => {
-            Finding::new(Answer::No, kind, format!("task {} can respond as late as {}", task.0, ns(response)))
-        }
-        Some(_) => {
-            let what = if free { "with offsets or ties" } else { "with resources" };
-            unknown(&format!("a bound of a response time is above its deadline, but {what} it may not occur"))
-        }
-    };
-    Finding { responses, ..found }
+    Priorities::by_key(tasks.len(), key, peer)
 }
 
-/// The worst response time of a task below `above`; `None` when it takes too long to find.
-fn response_time(task: &Demand, above: &[Demand], blocking: i128, effort: &mut Effort) -> Option<i128> {
-    let mut worst = 0;
-    let mut end = blocking + task.runtime;
-    for job in 0.. {
-        let own = blocking + (job + 1) * task.runtime;
-        end = end.max(own);
-        loop {
-            let next = own + above.iter().map(|o| ceil(end + o.jitter, o.period) * o.runtime).sum::<i128>();
-            if next == end {
-                break;
-            }
-            end = next;
-            if !effort.spend(DIVISION * above.len() + 1) {
-                return None;
-            }
-        }
-        worst = worst.max(end - job * task.period);
-        if end <= (job + 1) * task.period {
-            return Some(worst);
-        }
-        if !effort.spend(DIVISION * above.len() + 1) {
-            return None;
-        }
-        end += task.runtime;
+fn by_responses(tasks: &[Demand], rules: Rules<'_>) -> Finding {
+    if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
+        return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
-    None
+    let firm = priorities(tasks, &[]);
+    let sections = Sections::new(tasks, rules, |j| i128::from(tasks[j].rank));
+    let free = sections.is_empty() && tasks.iter().all(|t| t.suspended == 0);
+    let settled = firm.is_settled() && free;
+    let kind = if settled && synchronous(tasks) { Kind::Exact } else { Kind::Sufficient };
+    let (found, counted) = analysed(tasks, &firm, &sections, rules);
+    let places = || firm.order().iter().map(|&i| (&tasks[i], found[i]));
+    let within = |r: &Response| matches!(r, Response::Within(_) | Response::Undated);
+    let bounds = bounds(tasks, &found, &sections, rules);
+    let listed = tasks.iter().zip(&bounds).filter_map(|(t, bound)| Some((t.task, ns(i128::from((*bound)?))))).collect();
+    let proven = kind == Kind::Exact;
+    let finding = if found.iter().all(within) {
+        Finding::new(Answer::Yes, kind, "every response time is within its deadline")
+    } else if let Some((task, _)) = places().find(|(_, r)| *r == Response::Endless).filter(|_| settled) {
+        // The task and those before it need more than there is; their backlog grows for ever.
+        let level = utilisation(tasks.iter().filter(|t| t.rank <= task.rank));
+        let why = format!("the utilisation of task {} and those before it, {level}, is above 1", task.task.0);
+        let late = places().find_map(|(t, r)| if let Response::Late(r) = r { Some((t, r)) } else { None });
+        Finding::new(Answer::No, Kind::Exact, late.filter(|_| proven).map_or(why, |(t, r)| late_as(t, r)))
+    } else if let Some((task, response)) =
+        places().find_map(|(t, r)| if let Response::Late(r) = r { Some((t, r)) } else { None })
+    {
+        match proven {
+            true => Finding::new(Answer::No, kind, late_as(task, response)),
+            false => {
+                let what = match () {
+                    () if !sections.is_empty() => "with resources",
+                    () if tasks.iter().any(|t| t.suspended > 0) => "with jobs that suspend themselves",
+                    () => "with offsets or ties",
+                };
+                unknown(&format!("a bound of a response time is above its deadline, but {what} it may not occur"))
+            }
+        }
+    } else if let Some((task, _)) = places().find(|(_, r)| *r == Response::Full) {
+        let what = if tasks.iter().any(|t| t.jitter > 0) {
+            "jobs of a server that come late"
+        } else {
+            "jobs that block others"
+        };
+        unknown(&format!(
+            "the utilisation of task {} and those before it is 1, which leaves no time for {what}: a busy period never ends",
+            task.task.0
+        ))
+    } else if found.contains(&Response::Endless) {
+        unknown("the utilisation at some priority is not shown to be at most 1")
+    } else {
+        unknown("a busy period is too long to be searched")
+    };
+    Finding { responses: listed, suspensions: suspension::told(tasks, &counted), ..finding }
+}
+
+fn late_as(task: &Demand, response: Option<u64>) -> String {
+    match response {
+        Some(response) => format!("task {} can respond as late as {}", task.task.0, ns(response.into())),
+        None => format!("task {} can respond later than its deadline", task.task.0),
+    }
+}
+
+/// The response times of the tasks, of which each suspending one has the smallest of its bounds.
+/// With how those of suspending tasks count suspensions.
+fn analysed(
+    tasks: &[Demand],
+    priorities: &Priorities,
+    sections: &Sections,
+    rules: Rules<'_>,
+) -> (Vec<Response>, Vec<Counted>) {
+    let whole = |t: i128| u64::try_from(t).unwrap_or(u64::MAX);
+    let times = |t: &Demand| Task {
+        runtime: whole(t.runtime),
+        deadline: t.deadline.map_or(u64::MAX, whole),
+        period: whole(t.period),
+    };
+    let times: Vec<Task> = tasks.iter().map(times).collect();
+    let blocking: Vec<u64> = match sections.is_empty() {
+        true => Vec::new(),
+        false => by_place(tasks, priorities, sections),
+    };
+    let jitter: Vec<u64> = match tasks.iter().all(|t| t.jitter == 0) {
+        true => Vec::new(),
+        false => tasks.iter().map(|t| whole(t.jitter)).collect(),
+    };
+    let set = Ranked { times: &times, priorities, jitter: &jitter, blocking: &blocking };
+    let mut found = responses(set);
+    let suspends = tasks.iter().any(|t| t.suspended > 0);
+    let counted = if suspends { suspension::lower(tasks, set, rules.system, &mut found) } else { Vec::new() };
+    (found, counted)
+}
+
+/// By task how long less important tasks can block it.
+fn by_place(tasks: &[Demand], priorities: &Priorities, sections: &Sections) -> Vec<u64> {
+    let mut blocking = vec![0; tasks.len()];
+    for (place, &i) in priorities.order().iter().enumerate() {
+        let mut is_below = vec![false; tasks.len()];
+        priorities.below(place).for_each(|j| is_below[j] = true);
+        let longest = sections.blocking(tasks, |j| is_below[j], i128::from(tasks[i].rank));
+        blocking[i] = u64::try_from(longest).unwrap_or(u64::MAX);
+    }
+    blocking
+}
+
+/// The bounds of response times that hold for all jobs, by task, also after a miss.
+///
+/// A late job of an equal meets jobs of later releases, so the equals are analysed again as if their jobs met at any time. Where
+/// late jobs are aborted or skipped, or their successors come early, nothing holds for a task that they can delay.
+fn bounds(tasks: &[Demand], found: &[Response], sections: &Sections, rules: Rules<'_>) -> Vec<Option<u64>> {
+    let in_time = |i: usize| matches!(found[i], Response::Within(_) | Response::Undated);
+    let mut late: Vec<i64> = (0..tasks.len()).filter(|i| !in_time(*i)).map(|i| tasks[i].rank).collect();
+    late.sort_unstable();
+    late.dedup();
+    let equals = |rank: &i64| tasks.iter().filter(|t| t.rank == *rank).count() > 1;
+    let again = late.iter().any(equals).then(|| analysed(tasks, &priorities(tasks, &late), sections, rules).0);
+    let first_late = late.first().copied();
+    let found = again.as_deref().unwrap_or(found);
+    let holds = |i: usize| match first_late {
+        None => true,
+        // A less important job can only block, which is counted once whenever it comes.
+        Some(rank) => rules.harmless || sections.is_empty() && tasks[i].rank < rank,
+    };
+    let response = |i: usize| match found[i] {
+        Response::Within(response) | Response::Late(Some(response)) => Some(response),
+        _ => None,
+    };
+    (0..tasks.len()).map(|i| response(i).filter(|_| holds(i))).collect()
 }
 
 /// Any policy on one CPU that never idles while there is work: when one job of each task fits into the shortest period and the
 /// shortest deadline, the CPU is idle again before anybody comes twice, so that the order does not matter.
-pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
+pub(crate) fn any_order(tasks: &[Demand], _: Rules<'_>) -> Finding {
     let all: i128 = tasks.iter().map(|t| t.runtime).sum();
     let room = tasks.iter().map(|t| t.period.min(t.deadline.unwrap_or(i128::MAX))).min().unwrap_or(0);
     if all <= room {
@@ -286,10 +309,11 @@ pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
     unknown("one job of each task does not fit into the shortest period and deadline (inconclusive)")
 }
 
-/// Why no policy can meet all deadlines.
+/// Why no policy can meet all deadlines. Other jobs can run while one sleeps.
 fn impossible(tasks: &[Demand]) -> Option<String> {
     let timed = || tasks.iter().filter(|t| t.deadline.is_some());
-    let load = utilisation(timed());
+    let awake: Vec<Demand> = timed().map(|t| Demand { runtime: t.runtime - t.suspended, ..*t }).collect();
+    let load = utilisation(&awake);
     if load.at_most(1) == Some(false) {
         return Some(format!("utilisation {load} is above 1"));
     }

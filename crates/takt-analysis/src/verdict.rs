@@ -107,11 +107,13 @@ pub(crate) struct Finding {
     pub(crate) reason: String,
     /// Bounds of response times, for tests that give them.
     pub(crate) responses: Vec<(TaskId, Span)>,
+    /// How these bounds count suspensions, where jobs suspend themselves.
+    pub(crate) suspensions: Vec<String>,
 }
 
 impl Finding {
     pub(crate) fn new(answer: Answer, kind: Kind, reason: impl Into<String>) -> Finding {
-        Finding { answer, kind, reason: reason.into(), responses: Vec::new() }
+        Finding { answer, kind, reason: reason.into(), responses: Vec::new(), suspensions: Vec::new() }
     }
 }
 

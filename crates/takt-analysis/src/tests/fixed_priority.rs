@@ -2,11 +2,12 @@
 //!
 //! * `ll`: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! * `hyperbolic`: Bini, Buttazzo, Buttazzo, "Rate Monotonic Analysis: The Hyperbolic Bound", IEEE TC 52(7), 2003.
-//! * Response times: [`takt_core::policies::scope::response_times`], by which placement accepts tasks, too.
+//! * Response times: [`takt_core::policies::scope::response_times`], by which placement accepts tasks, too. [`responses`] is the one
+//!   analysis of a set; `takt check`, `takt analyze` and the growth of runtimes use it.
 
 use super::growth::{Factor, Growth, less};
-use crate::utilisation::gcd;
-pub use takt_core::policies::scope::response_times::{Peer, Priorities, Responses, response, responses};
+use crate::utilisation::{Utilisation, gcd};
+pub use takt_core::policies::scope::response_times::{Above, Peer, Priorities, Search, response};
 use takt_core::policies::split::demand::{Effort, HORIZON, Times as Task, utilisation};
 use takt_core::policies::split::exact::{Big, Sum};
 
@@ -81,6 +82,128 @@ pub(crate) fn hyperbolic(tasks: &[Task]) -> Option<bool> {
         periods = periods.times_word(t.period / common);
     }
     Some(grown <= periods)
+}
+
+/// What a response-time analysis finds about a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Response {
+    /// It has no deadline, and is not analysed.
+    Undated,
+    /// Its worst response time, which is within its deadline.
+    Within(u64),
+    /// It responds late: its worst response time, or nothing where that takes too long to be searched.
+    Late(Option<u64>),
+    /// The utilisation of the task and those before it is above 1: its backlog grows for ever.
+    Endless,
+    /// That utilisation is 1, which leaves no time for what is added to it: a busy period never ends.
+    Full,
+    /// The search would take too long.
+    Unknown,
+}
+
+/// Tasks of one CPU as [`responses`] sees them.
+#[derive(Clone, Copy)]
+pub struct Ranked<'a> {
+    /// Their times. A deadline of [`u64::MAX`] is none.
+    pub times: &'a [Task],
+    /// Which goes before which.
+    pub priorities: &'a Priorities,
+    /// Release jitter by task; empty for none.
+    pub jitter: &'a [u64],
+    /// By task for how long less important ones can block it; empty for not at all.
+    pub blocking: &'a [u64],
+}
+
+impl Ranked<'_> {
+    fn jitter(&self, task: usize) -> u64 {
+        self.jitter.get(task).copied().unwrap_or(0)
+    }
+
+    fn blocking(&self, task: usize) -> u64 {
+        self.blocking.get(task).copied().unwrap_or(0)
+    }
+
+    /// Task `i` as those below see it.
+    pub(crate) fn above(&self, i: usize) -> Above {
+        Above { jitter: self.jitter(i), ..Above::from(&self.times[i]) }
+    }
+
+    /// The utilisation of a task and those before it where a busy period of the task need not end.
+    fn endless(&self, level: Utilisation, task: usize, above: &[Above]) -> Option<Response> {
+        let added = self.blocking(task) > 0 || above.iter().any(|o| o.jitter > 0);
+        match level.at_most(1) {
+            Some(false) => Some(Response::Endless),
+            None => Some(Response::Unknown),
+            Some(true) if added && level.fraction() == Some((1, 1)) => {
+                let mut own = Utilisation::default();
+                own.add(self.times[task].runtime, self.times[task].period);
+                above.iter().for_each(|o| own.add(o.runtime, o.period));
+                (own.fraction() == Some((1, 1))).then_some(Response::Full)
+            }
+            Some(true) => None,
+        }
+    }
+}
+
+/// Worst response times under fixed priorities, by task.
+///
+/// Exact without jitter and blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient.
+/// Pseudo-polynomial; O(n²) steps at least.
+#[must_use]
+pub fn responses(set: Ranked<'_>) -> Vec<Response> {
+    let Ranked { times, priorities, .. } = set;
+    let mut found = vec![Response::Undated; times.len()];
+    let (mut effort, mut last_effort) = (Effort::default(), Effort::default());
+    let (mut level, mut summed) = (Utilisation::default(), 0);
+    let mut above: Vec<Above> = Vec::with_capacity(times.len());
+    // The place before, and the end of the first job there.
+    let mut before: Option<(usize, u64)> = None;
+    for place in priorities.places() {
+        let i = priorities.order()[place];
+        // Of equals the last one comes first, so this is the utilisation of it and those before it.
+        while summed < priorities.level(place) {
+            let t = &times[priorities.order()[summed]];
+            level.add(t.runtime, t.period);
+            summed += 1;
+        }
+        if times[i].deadline == u64::MAX {
+            before = None;
+            continue;
+        }
+        above.clear();
+        above.extend(priorities.above(place).map(|o| set.above(o)));
+        if let Some(endless) = set.endless(level, i, &above) {
+            (found[i], before) = (endless, None);
+            continue;
+        }
+        // All that goes before the place before goes before this one, and that one does, too: so its first job ends later, by its
+        // runtime at least.
+        let follows = |at: usize| at + 1 == place && above.len() == place && priorities.level(at) == place;
+        let first = before.filter(|(at, _)| follows(*at) && set.blocking.is_empty());
+        let first = first.map_or(0, |(_, end)| end.saturating_add(times[i].runtime));
+        let search = Search { blocked: set.blocking(i), first, until_late: false };
+        before = None;
+        found[i] = match response(&times[i], above.iter().copied(), search, &mut effort) {
+            Some(response) => {
+                before = Some((place, response.first));
+                if response.worst > times[i].deadline {
+                    Response::Late(Some(response.worst))
+                } else {
+                    Response::Within(response.worst)
+                }
+            }
+            None => {
+                // Whether it is late takes fewer steps than how late.
+                let search = Search { until_late: true, ..search };
+                match response(&times[i], above.iter().copied(), search, &mut last_effort) {
+                    Some(response) if response.worst > times[i].deadline => Response::Late(None),
+                    Some(response) => Response::Within(response.worst),
+                    None => Response::Unknown,
+                }
+            }
+        };
+    }
+    found
 }
 
 /// By what factor every runtime may grow under these priorities, for deadlines within the periods. `None` without tasks.
@@ -158,16 +281,15 @@ fn narrow(tasks: &[Task], priorities: &Priorities, kept: &mut Factor, least: &mu
             return;
         };
         let trial = (numerator, unit);
-        match responses(&grown, priorities, &[]) {
-            Responses::Within(_) => {
-                yes = middle;
-                *kept = if less(*kept, trial) { trial } else { *kept };
-            }
-            Responses::Above(..) => {
-                no = middle;
-                *least = if less(trial, *least) { trial } else { *least };
-            }
-            Responses::Unknown => return,
+        let found = responses(Ranked { times: &grown, priorities, jitter: &[], blocking: &[] });
+        if found.iter().any(|r| matches!(r, Response::Late(_) | Response::Endless)) {
+            no = middle;
+            *least = if less(trial, *least) { trial } else { *least };
+        } else if found.contains(&Response::Unknown) {
+            return;
+        } else {
+            yes = middle;
+            *kept = if less(*kept, trial) { trial } else { *kept };
         }
     }
 }
@@ -201,6 +323,71 @@ mod tests {
         assert_eq!(hyperbolic(&vec![task(1, 2, 2); 10_000]), Some(false));
     }
 
+    fn found(times: &[Task], priorities: &Priorities, blocking: &[u64]) -> Vec<Response> {
+        responses(Ranked { times, priorities, jitter: &[], blocking })
+    }
+
+    /// RT-Thread pull request 489: (2, 6), (2, 7), (2, 8), (2, 20), of which the last one responds within 24.
+    #[test]
+    fn a_late_response_is_the_response_and_not_an_iterate() {
+        let tasks = [task(2, 6, 6), task(2, 7, 7), task(2, 8, 8), task(2, 20, 20)];
+        let order = ordered(&[0, 1, 2, 3]);
+        let expected = [Response::Within(2), Response::Within(4), Response::Within(6), Response::Late(Some(24))];
+        assert_eq!(found(&tasks, &order, &[]), expected);
+    }
+
+    #[test]
+    fn equals_wait_for_each_other() {
+        let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
+        let keys = |beats: [i128; 3]| {
+            let peer = |i: usize| Peer { beat: Some((8, beats[i])), deadline: Some(tasks[i].deadline.into()) };
+            Priorities::by_key(3, |i| tasks[i].period, peer)
+        };
+        let together = keys([0; 3]);
+        assert_eq!(found(&tasks, &together, &[]), [2, 1, 4].map(Response::Within));
+        assert!(together.is_settled());
+        let apart = keys([0, 0, 3]);
+        assert_eq!(found(&tasks, &apart, &[])[0], Response::Late(Some(4)));
+        assert!(!apart.is_settled());
+        let places: Vec<Vec<usize>> = (0..3).map(|place| apart.above(place).collect()).collect();
+        assert_eq!(places, [vec![], vec![1, 2], vec![1, 0]]);
+    }
+
+    #[test]
+    fn equals_with_one_deadline_are_settled_by_the_last() {
+        let tasks = [task(2, 6, 7), task(1, 6, 9), task(2, 6, 6)];
+        let order = |deadline: Option<i128>| {
+            Priorities::by_key(3, |_| 0, |i| Peer { beat: Some((tasks[i].period.into(), 0)), deadline })
+        };
+        assert_eq!(found(&tasks, &order(Some(6)), &[]), [Response::Within(5); 3]);
+        assert!(order(Some(6)).is_settled() && !order(None).is_settled());
+        // Released together, the last one is late.
+        let longer = [tasks[0], task(3, 6, 9), tasks[2]];
+        assert!(matches!(found(&longer, &order(Some(6)), &[])[2], Response::Late(Some(_))));
+    }
+
+    #[test]
+    fn a_later_job_can_be_the_worst() {
+        // Lehoczky's set: the first job of the second task takes 114, a later one 118.
+        let tasks = [task(26, 70, 70), task(62, 118, 100)];
+        let order = ordered(&[0, 1]);
+        assert_eq!(found(&tasks, &order, &[]), [26, 118].map(Response::Within));
+        let short = [tasks[0], task(62, 117, 100)];
+        assert_eq!(found(&short, &order, &[]), [Response::Within(26), Response::Late(Some(118))]);
+    }
+
+    /// Eight thousand tasks take as many steps as the limit allows, because each search begins where the one before ended.
+    #[test]
+    fn thousands_of_tasks_are_analysed() {
+        let tasks: Vec<Task> = (0..8_000).map(|i| task(50 + i % 7, 1_000_000 + 100 * i, 1_000_000 + 100 * i)).collect();
+        let order = ordered_by_period(&tasks);
+        assert!(found(&tasks, &order, &[]).iter().all(|r| matches!(r, Response::Within(_))));
+    }
+
+    fn ordered_by_period(tasks: &[Task]) -> Priorities {
+        Priorities::by_key(tasks.len(), |i| tasks[i].period, |_| Peer::default())
+    }
+
     /// Tasks in this order.
     fn ordered(order: &[usize]) -> Priorities {
         let key = |i| order.iter().position(|o| *o == i).unwrap() as u64;
@@ -211,9 +398,10 @@ mod tests {
     fn response_times_of_a_textbook_set() {
         let tasks = [task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)];
         let order = ordered(&[0, 1, 2]);
-        assert_eq!(responses(&tasks, &order, &[]), Responses::Within(vec![1, 3, 10]));
-        assert_eq!(responses(&tasks, &order, &[2, 1, 0]), Responses::Within(vec![3, 4, 10]));
-        assert_eq!(responses(&tasks, &ordered(&[2, 1, 0]), &[]), Responses::Above(0, 6));
+        assert_eq!(found(&tasks, &order, &[]), [1, 3, 10].map(Response::Within));
+        assert_eq!(found(&tasks, &order, &[2, 1, 0]), [3, 4, 10].map(Response::Within));
+        let reversed = [Response::Late(Some(6)), Response::Within(5), Response::Within(3)];
+        assert_eq!(found(&tasks, &ordered(&[2, 1, 0]), &[]), reversed);
         assert_eq!(growth(&tasks, &order), Some(Growth::exact((6, 5))));
     }
 

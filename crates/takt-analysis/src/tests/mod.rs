@@ -14,10 +14,10 @@ use crate::assign::{self, Fit, Placed, Split, Strategy};
 use crate::taskset::{TIME_MAX, Task, TaskSet, utilisation};
 use crate::verdict::Kind;
 use edf::Demand;
-use fixed_priority::{Peer, Priorities, Responses};
+use fixed_priority::{Peer, Priorities, Ranked, Response};
 use std::fmt::Write;
 
-pub(crate) use fixed_priority::response;
+pub(crate) use fixed_priority::{Above, Search, response};
 pub use global_edf::tardiness;
 pub(crate) use global_fp::{deadline_analysis, response_times as global_responses};
 pub use growth::Growth;
@@ -87,8 +87,8 @@ pub enum Why {
     TooLong(usize),
     /// Every response is in time; the times or their bounds.
     Responses(Vec<u64>),
-    /// This task can respond that late.
-    Late(usize, u64),
+    /// This task can respond that late; nothing where its response time takes too long to be searched, but is above its deadline.
+    Late(usize, Option<u64>),
     /// The condition holds for every task.
     Condition,
     /// The condition fails for this task.
@@ -126,7 +126,12 @@ impl Why {
                 }
                 text
             }
-            Why::Late(task, response) => format!("{} can respond as late as {}", name(*task), set.span(*response)),
+            Why::Late(task, Some(response)) => {
+                format!("{} can respond as late as {}", name(*task), set.span(*response))
+            }
+            Why::Late(task, None) => {
+                format!("{} can respond later than {}", name(*task), set.span(set.tasks[*task].deadline))
+            }
             Why::Condition => "the condition holds for every task".into(),
             Why::Fails(task) => format!("the condition fails for {} (inconclusive)", name(*task)),
             Why::Placed(0) => "every task has a CPU".into(),
@@ -390,10 +395,20 @@ fn rta(set: &TaskSet, priorities: &Priorities) -> Finding {
     if let Some(no) = impossible(set, 1) {
         return no;
     }
-    match fixed_priority::responses(&set.tasks, priorities, &[]) {
-        Responses::Within(times) => found(Verdict::Schedulable, Why::Responses(times)),
-        Responses::Above(task, response) => found(Verdict::Unschedulable, Why::Late(task, response)),
-        Responses::Unknown => found(Verdict::Unknown, Why::Search),
+    let found_all = fixed_priority::responses(Ranked { times: &set.tasks, priorities, jitter: &[], blocking: &[] });
+    let order = || priorities.order().iter().map(|&i| (i, found_all[i]));
+    let late = order().find_map(|(i, r)| match r {
+        Response::Late(response) => Some((i, response)),
+        Response::Endless => Some((i, None)),
+        _ => None,
+    });
+    if let Some((task, response)) = late {
+        return found(Verdict::Unschedulable, Why::Late(task, response));
+    }
+    let within = |r: &Response| if let Response::Within(time) = *r { Some(time) } else { None };
+    match found_all.iter().map(within).collect() {
+        Some(times) => found(Verdict::Schedulable, Why::Responses(times)),
+        None => found(Verdict::Unknown, Why::Search),
     }
 }
 

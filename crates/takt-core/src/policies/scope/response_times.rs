@@ -8,7 +8,6 @@
 
 use crate::policies::split::demand::{Effort, HORIZON, Times};
 use crate::policies::split::exact::scaled_up;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -122,39 +121,21 @@ impl Priorities {
     }
 }
 
-/// What a response-time analysis finds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Responses {
-    /// The worst response time of each task, none above its deadline.
-    Within(Vec<u64>),
-    /// This task can respond that late or later, which is after its deadline.
-    Above(usize, u64),
-    /// The search would take too long.
-    Unknown,
+/// A task above another one, as the response time of that one depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Above {
+    /// Worst-case execution time C.
+    pub runtime: u64,
+    /// Least time T between two releases.
+    pub period: u64,
+    /// Release jitter J: by so much later than its release a job may begin to interfere.
+    pub jitter: u64,
 }
 
-/// Worst response times under fixed priorities. `blocking[i]` is how long a job of task i may wait for less important ones; empty
-/// for not at all.
-///
-/// Exact without blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient.
-/// Pseudo-polynomial; O(n²) steps at least.
-#[must_use]
-pub fn responses(tasks: &[Times], priorities: &Priorities, blocking: &[u64]) -> Responses {
-    let mut found = vec![0; tasks.len()];
-    let mut effort = Effort::default();
-    let mut above: Vec<Times> = Vec::with_capacity(tasks.len());
-    for place in priorities.places() {
-        let i = priorities.order[place];
-        let blocked = blocking.get(i).copied().unwrap_or(0);
-        above.clear();
-        above.extend(priorities.above(place).map(|o| tasks[o]));
-        match response(&tasks[i], &above, blocked, &mut effort) {
-            None => return Responses::Unknown,
-            Some(response) if response > tasks[i].deadline => return Responses::Above(i, response),
-            Some(response) => found[i] = response,
-        }
+impl From<&Times> for Above {
+    fn from(task: &Times) -> Above {
+        Above { runtime: task.runtime, period: task.period, jitter: 0 }
     }
-    Responses::Within(found)
 }
 
 /// A task on a CPU, as [`in_time`] looks at it.
@@ -182,7 +163,7 @@ impl Ranked {
 /// Whether all tasks that have a deadline respond within it; `None` when the search is too long. The tasks are sorted by
 /// [`Ranked::order`], and their utilisation is at most 1.
 ///
-/// Exact where [`responses`] is. Only tasks that [`doubtful`] names are searched, so that most calls take O(n).
+/// Exact where [`response`] is, and [`Priorities::is_settled`]. Only tasks that [`doubtful`] names are searched, so that most calls take O(n).
 pub(super) fn in_time(tasks: &[Ranked], effort: &mut Effort) -> Option<bool> {
     let doubtful = doubtful(tasks);
     if doubtful.is_empty() {
@@ -223,7 +204,8 @@ fn is_in_time(task: &Times, above: &[Times], effort: &mut Effort) -> Option<bool
     if task.deadline <= task.period && by(task.deadline) <= task.deadline {
         return Some(true);
     }
-    response(task, above, 0, effort).map(|response| response <= task.deadline)
+    let search = Search { until_late: true, ..Search::default() };
+    response(task, above.iter().map(Above::from), search, effort).map(|found| found.worst <= task.deadline)
 }
 
 /// The places of the tasks that an upper bound of their response times does not show to be in time, each with those of all tasks
@@ -254,24 +236,52 @@ fn doubtful(tasks: &[Ranked]) -> Vec<(usize, Range<usize>)> {
     doubtful
 }
 
-/// The worst response time of a task below `above` on one CPU, or the first found that is above its deadline; `None` where the
-/// search takes too long. Its job may wait for less important ones for as long as `blocked`.
+/// What a search for a response time begins with, and where it ends.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Search {
+    /// How long a job may wait for less important ones.
+    pub blocked: u64,
+    /// No first job ends before this, counted from its release.
+    pub first: u64,
+    /// The search ends as soon as a job is known to be late; what it finds is then a bound from below.
+    pub until_late: bool,
+}
+
+/// What a search for a response time finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The worst response time in a busy period.
+    pub worst: u64,
+    /// The response time of the first job of the busy period.
+    pub first: u64,
+}
+
+/// The worst response time of a task below `above` on one CPU; `None` where the search takes too long.
 ///
 /// Exact without blocking for tasks that can be released together. It depends on the set of the tasks above, and not on their order.
+/// Pseudo-polynomial; O(n) for each step.
 #[must_use]
-pub fn response(task: &Times, above: &[Times], blocked: u64, effort: &mut Effort) -> Option<u64> {
-    let mut worst = 0;
+pub fn response(
+    task: &Times,
+    above: impl ExactSizeIterator<Item = Above> + Clone,
+    search: Search,
+    effort: &mut Effort,
+) -> Option<Found> {
+    let mut found = Found { worst: 0, first: 0 };
     // Completion of the job under consideration, counted from the common release.
-    let mut end = blocked;
+    let mut end = search.blocked;
     for job in 0u64.. {
-        let own = blocked.saturating_add((job + 1).checked_mul(task.runtime)?);
+        let own = search.blocked.saturating_add((job + 1).checked_mul(task.runtime)?);
         let release = job.checked_mul(task.period)?;
         end = end.saturating_add(task.runtime).max(own);
+        if job == 0 {
+            end = end.max(search.first);
+        }
         loop {
-            let work = |sum: u64, o: &Times| sum.saturating_add(end.div_ceil(o.period).saturating_mul(o.runtime));
-            let next = above.iter().fold(own, work);
+            let jobs = |o: &Above| end.saturating_add(o.jitter).div_ceil(o.period);
+            let next = above.clone().fold(own, |sum, o| sum.saturating_add(jobs(&o).saturating_mul(o.runtime)));
             // Late is late: the least fixed point is not needed then.
-            if next == end || next > release.saturating_add(task.deadline) {
+            if next == end || search.until_late && next > release.saturating_add(task.deadline) {
                 end = next;
                 break;
             }
@@ -280,9 +290,13 @@ pub fn response(task: &Times, above: &[Times], blocked: u64, effort: &mut Effort
                 return None;
             }
         }
-        worst = worst.max(end.saturating_sub(release));
-        if worst > task.deadline || end <= release.saturating_add(task.period) {
-            return Some(worst);
+        found.worst = found.worst.max(end.saturating_sub(release));
+        if job == 0 {
+            found.first = end;
+        }
+        let late = search.until_late && found.worst > task.deadline;
+        if late || end <= release.saturating_add(task.period) {
+            return Some(found);
         }
         if !effort.spend(above.len() + 1) {
             return None;
@@ -299,62 +313,46 @@ mod tests {
         Times { runtime, deadline, period }
     }
 
-    /// Tasks in this order.
-    fn ordered(order: &[usize]) -> Priorities {
-        let key = |i| order.iter().position(|o| *o == i).unwrap() as u64;
-        Priorities::by_key(order.len(), key, |_| Peer::default())
+    fn worst(task: &Times, above: &[Times], search: Search, looks: u64) -> Option<u64> {
+        response(task, above.iter().map(Above::from), search, &mut Effort::of(looks)).map(|found| found.worst)
     }
 
     /// After two of its iterations the response time is 3, which is no fixed point: at 2 another job of the task above begins.
     #[test]
     fn a_deadline_that_an_iteration_meets_can_be_missed() {
         let above = [task(1, 2, 2)];
-        let response = |deadline| response(&task(2, deadline, 10), &above, 0, &mut Effort::default());
-        assert!(response(3) > Some(3));
-        assert_eq!(response(4), Some(4));
+        let early = Search { until_late: true, ..Search::default() };
+        assert!(worst(&task(2, 3, 10), &above, early, 1000) > Some(3));
+        assert_eq!(worst(&task(2, 4, 10), &above, early, 1000), Some(4));
+    }
+
+    /// The set of LWN article 743740: (1, 4), (2, 6), (3, 8). The iterates are 6, 7, 9 and 10.
+    #[test]
+    fn a_late_response_is_found_to_its_end() {
+        let above = [task(1, 4, 4), task(2, 6, 6)];
+        assert_eq!(worst(&task(3, 8, 8), &above, Search::default(), 1000), Some(10));
     }
 
     #[test]
     fn a_search_ends_with_its_effort() {
-        let response = |looks| response(&task(50, 1000, 1000), &[task(1, 2, 2)], 0, &mut Effort::of(looks));
+        let response = |looks| worst(&task(50, 1000, 1000), &[task(1, 2, 2)], Search::default(), looks);
         assert_eq!((response(1000), response(4)), (Some(100), None));
     }
 
     #[test]
-    fn equals_wait_for_each_other() {
-        let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
-        let keys = |beats: [i128; 3]| {
-            let peer = |i: usize| Peer { beat: Some((8, beats[i])), deadline: Some(tasks[i].deadline.into()) };
-            Priorities::by_key(3, |i| tasks[i].period, peer)
-        };
-        let together = keys([0; 3]);
-        assert_eq!(responses(&tasks, &together, &[]), Responses::Within(vec![2, 1, 4]));
-        assert!(together.is_settled());
-        let apart = keys([0, 0, 3]);
-        assert!(matches!(responses(&tasks, &apart, &[]), Responses::Above(0, _)));
-        assert!(!apart.is_settled());
-        let places: Vec<Vec<usize>> = (0..3).map(|place| apart.above(place).collect()).collect();
-        assert_eq!(places, [vec![], vec![1, 2], vec![1, 0]]);
+    fn a_bound_from_below_changes_nothing_but_the_effort() {
+        let above = [task(1, 4, 4), task(2, 6, 6)];
+        for first in 0..=10 {
+            let search = Search { first, ..Search::default() };
+            assert_eq!(worst(&task(3, 8, 8), &above, search, 1000), Some(10));
+        }
     }
 
     #[test]
-    fn equals_with_one_deadline_are_settled_by_the_last() {
-        let tasks = [task(2, 6, 7), task(1, 6, 9), task(2, 6, 6)];
-        let order = |deadline: Option<i128>| {
-            Priorities::by_key(3, |_| 0, |i| Peer { beat: Some((tasks[i].period.into(), 0)), deadline })
-        };
-        assert_eq!(responses(&tasks, &order(Some(6)), &[]), Responses::Within(vec![5; 3]));
-        assert!(order(Some(6)).is_settled() && !order(None).is_settled());
-        // Released together, the last one is late.
-        let longer = [tasks[0], task(3, 6, 9), tasks[2]];
-        assert_eq!(responses(&longer, &order(Some(6)), &[]), Responses::Above(2, 7));
-    }
-
-    #[test]
-    fn a_later_job_can_be_the_worst() {
-        // Lehoczky's set: the first job of the second task takes 114, a later one 118.
-        let tasks = [task(26, 70, 70), task(62, 118, 100)];
-        assert_eq!(responses(&tasks, &ordered(&[0, 1]), &[]), Responses::Within(vec![26, 118]));
-        assert_eq!(responses(&[tasks[0], task(62, 117, 100)], &ordered(&[0, 1]), &[]), Responses::Above(1, 118));
+    fn jitter_lets_jobs_come_closer() {
+        // A deferrable server of 2 every 6 can run from 4 to 8.
+        let above = [Above { runtime: 2, period: 6, jitter: 4 }];
+        let found = response(&task(1, 9, 20), above.into_iter(), Search::default(), &mut Effort::default());
+        assert_eq!(found, Some(Found { worst: 5, first: 5 }));
     }
 }
