@@ -21,7 +21,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) harmless: bool,
     /// Jobs are not preempted.
     pub(crate) held_up: bool,
-    /// What the jobs of the tasks do.
+    /// The system that has the tasks.
     pub(crate) system: &'a System,
 }
 
@@ -209,6 +209,10 @@ fn by_responses(tasks: &[Demand], rules: Rules<'_>) -> Finding {
             "the utilisation of task {} and those before it is 1, which leaves no time for {what}: a busy period never ends",
             task.task.0
         ))
+    } else if found.contains(&Response::Endless) && tasks.iter().any(|t| t.suspended > 0) {
+        unknown(
+            "with suspensions as execution, the utilisation at some priority is above 1, but jobs that sleep leave the CPU to others",
+        )
     } else if found.contains(&Response::Endless) {
         unknown("the utilisation at some priority is not shown to be at most 1")
     } else {

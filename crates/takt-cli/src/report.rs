@@ -292,7 +292,7 @@ fn utility(counts: &Counts) -> Value {
     json!({"accrued": number(counts.utility), "total": number(counts.utility_total)})
 }
 
-/// How late jobs can be, in words: the largest bound, and those of the tasks where they differ.
+/// The tardiness of jobs, in words: the largest bound, and those of the tasks where they differ.
 pub(crate) fn lateness(names: &[String], late: &[Span]) -> String {
     const TOLD: usize = 8;
     let most = late.iter().copied().max().unwrap_or(Span::ZERO);

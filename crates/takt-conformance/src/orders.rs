@@ -32,7 +32,7 @@ struct Line {
     queued: (i64, i64, Time),
     /// When the quantum ends that it was dispatched with.
     quantum: Option<Time>,
-    /// What an interrupted job has left of its quantum.
+    /// The rest of the quantum of an interrupted job.
     left: Option<Span>,
     /// Since when it queues behind its equals, for policies that forget this when it runs again.
     behind: Option<Time>,

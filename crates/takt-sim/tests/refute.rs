@@ -203,6 +203,10 @@ fn policy(name: &str, by: i64) -> PolicySpec {
     policy
 }
 
+fn run(span: Span) -> Step {
+    Step::Run(span)
+}
+
 fn task(row: &Row, offsets: bool, servers: bool) -> Task {
     let offset = units(if offsets { row.offset } else { 0 });
     let (runtime, period) = (units(row.runtime), units(row.period));
@@ -230,15 +234,15 @@ fn task(row: &Row, offsets: bool, servers: bool) -> Task {
     match row.shape {
         Shape::Plain => {}
         Shape::Locked(r) => {
-            let locked = [Step::Lock(ResourceId(r)), Step::Run(rest), Step::Unlock(ResourceId(r))];
-            task.program.steps = [&[Step::Run(third)][..], &locked].concat();
+            let locked = [Step::Lock(ResourceId(r)), run(rest), Step::Unlock(ResourceId(r))];
+            task.program.steps = [&[run(third)][..], &locked].concat();
         }
         Shape::Nested(r) => {
             let [outer, inner] = [ResourceId(r), ResourceId(1 - r)];
-            let locked = [Step::Lock(inner), Step::Run(rest), Step::Unlock(inner), Step::Unlock(outer)];
-            task.program.steps = [&[Step::Lock(outer), Step::Run(third)][..], &locked].concat();
+            let locked = [Step::Lock(inner), run(rest), Step::Unlock(inner), Step::Unlock(outer)];
+            task.program.steps = [&[Step::Lock(outer), run(third)][..], &locked].concat();
         }
-        Shape::Asleep(by) => task.program.steps = vec![Step::Run(third), Step::Sleep(units(by)), Step::Run(rest)],
+        Shape::Asleep(by) => task.program.steps = vec![run(third), Step::Sleep(units(by)), run(rest)],
         Shape::Uniform => task.program.execution = Execution::Uniform { least: runtime / 2, most: runtime },
         Shape::Undated => task.deadline = None,
         Shape::Budgeted(more) => task.budget = Some(runtime + units(more)),
@@ -311,8 +315,8 @@ fn behaviours(system: &System) -> Vec<(&'static str, System)> {
     }
     // A placement goes by the kind of releases, so sporadic tasks that are placed stay sporadic, later by a nanosecond at most.
     let mut densest = |name, shift: i64| {
-        let mut dense = system.clone();
-        for (index, task) in dense.tasks.iter_mut().enumerate() {
+        let mut close = system.clone();
+        for (index, task) in close.tasks.iter_mut().enumerate() {
             if let Arrival::Sporadic { offset, period, .. } = task.arrival {
                 let later = units(shift * (index as i64 * 7 % 5));
                 task.arrival = match is_placed(system) {
@@ -322,15 +326,15 @@ fn behaviours(system: &System) -> Vec<(&'static str, System)> {
             }
             task.program.execution = Execution::Declared;
         }
-        all.push((name, dense));
+        all.push((name, close));
     };
     densest("densest", 0);
-    densest("dense, shifted", 1);
+    densest("densest, shifted", 1);
     all.push(("another seed", System { seed: system.seed.wrapping_add(1), ..system.clone() }));
     all
 }
 
-/// What a simulation shows of each task: jobs missed, and the longest response.
+/// Missed jobs and the longest response of each task in a simulation.
 struct Seen {
     missed: Vec<u64>,
     longest: Vec<Span>,

@@ -36,7 +36,7 @@ fn periodic(period: i64, runtime: i64, offset: i64, priority: u32, cpus: CpuSet)
     Task { arrival, runtime: Some(units(runtime)), priority, affinity: cpus, ..Task::default() }
 }
 
-/// What the first tasks have had after so long.
+/// The CPU time of the first tasks after so long.
 fn shares(system: System, jobs: usize, length: i64) -> Vec<i64> {
     let mut engine = Engine::new(system).expect("the policy suits the system");
     takt_sim::simulate(&mut engine, &Scenario::default(), units(length), &mut (), |_| ());

@@ -37,6 +37,10 @@ enum Shape {
     BatchBudgeted(i64, i64),
 }
 
+fn run(span: Span) -> Step {
+    Step::Run(span)
+}
+
 /// Runtime, deadline, period, offset and shape, in units.
 type Row = ((i64, i64, i64, i64), Shape);
 
@@ -82,18 +86,18 @@ fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: boo
         match *shape {
             Shape::Locked(r) if rest > Span::ZERO => {
                 let resource = ResourceId(r);
-                let locked = [Step::Lock(resource), Step::Run(rest), Step::Unlock(resource)];
-                task.program.steps = [&[Step::Run(third)][..], &locked].concat();
+                let locked = [Step::Lock(resource), run(rest), Step::Unlock(resource)];
+                task.program.steps = [&[run(third)][..], &locked].concat();
             }
             Shape::Asleep(by) if rest > Span::ZERO => {
-                task.program.steps = vec![Step::Run(third), Step::Sleep(units(by)), Step::Run(rest)];
+                task.program.steps = vec![run(third), Step::Sleep(units(by)), run(rest)];
             }
             Shape::Uniform => task.program.execution = Execution::Uniform { least: Span::from_ns(1), most: length },
             Shape::Sporadic(by) => task.arrival = Arrival::Sporadic { offset, period, spread: units(by) },
             Shape::Nested(r) if rest > Span::ZERO => {
                 let [outer, inner] = [ResourceId(r), ResourceId(1 - r)];
-                let locked = [Step::Lock(inner), Step::Run(rest), Step::Unlock(inner), Step::Unlock(outer)];
-                task.program.steps = [&[Step::Lock(outer), Step::Run(third)][..], &locked].concat();
+                let locked = [Step::Lock(inner), run(rest), Step::Unlock(inner), Step::Unlock(outer)];
+                task.program.steps = [&[Step::Lock(outer), run(third)][..], &locked].concat();
             }
             Shape::Undated => task.deadline = None,
             Shape::Budgeted(more, jitter) => {
@@ -110,8 +114,7 @@ fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: boo
                     task.jitter = units(jitter);
                 }
                 if let Shape::BatchLocked(r) = *shape {
-                    task.program.steps =
-                        vec![Step::Lock(ResourceId(r)), Step::Run(length * 3), Step::Unlock(ResourceId(r))];
+                    task.program.steps = vec![Step::Lock(ResourceId(r)), run(length * 3), Step::Unlock(ResourceId(r))];
                 }
             }
             _ => {}
@@ -295,7 +298,7 @@ fn batch_jobs_budgets_and_late_timers() {
             if locks {
                 // Those with deadlines use what a batch job may hold.
                 for task in system.tasks.iter_mut().filter(|t| t.deadline.is_some()) {
-                    let run = Step::Run(task.runtime.expect("all have one"));
+                    let run = run(task.runtime.expect("all have one"));
                     task.program.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
                 }
             }
@@ -376,7 +379,7 @@ fn policies_that_go_by_utility() {
                         && task.program.execution == Execution::Declared
                         && task.budget.is_none()
                     {
-                        task.program.steps = vec![Step::Run(need)];
+                        task.program.steps = vec![run(need)];
                     }
                     task.runtime = Some(need * declared / 100);
                 }

@@ -84,7 +84,7 @@ pub(crate) fn hyperbolic(tasks: &[Task]) -> Option<bool> {
     Some(grown <= periods)
 }
 
-/// What a response-time analysis finds about a task.
+/// The finding of a response-time analysis about a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Response {
     /// It has no deadline, and is not analysed.
@@ -193,7 +193,7 @@ pub fn responses(set: Ranked<'_>) -> Vec<Response> {
                 }
             }
             None => {
-                // Whether it is late takes fewer steps than how late.
+                // A search that ends with the first late job takes fewer steps.
                 let search = Search { until_late: true, ..search };
                 match response(&times[i], above.iter().copied(), search, &mut last_effort) {
                     Some(response) if response.worst > times[i].deadline => Response::Late(None),

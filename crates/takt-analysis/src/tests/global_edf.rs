@@ -229,7 +229,7 @@ pub(super) fn search(
     Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
 }
 
-/// By task how late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a
+/// By task the largest tardiness of a job, in the unit of the tasks' times, with deadlines at the ends of the periods and a
 /// utilisation of at most m. `None` when there is no such bound. O(n log n).
 ///
 /// Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38, 2008; corollary 4.11 of

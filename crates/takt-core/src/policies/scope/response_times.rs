@@ -236,7 +236,7 @@ fn doubtful(tasks: &[Ranked]) -> Vec<(usize, Range<usize>)> {
     doubtful
 }
 
-/// What a search for a response time begins with, and where it ends.
+/// Where a search for a response time begins and ends.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Search {
     /// How long a job may wait for less important ones.
@@ -247,7 +247,7 @@ pub struct Search {
     pub until_late: bool,
 }
 
-/// What a search for a response time finds.
+/// The response times that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The worst response time in a busy period.
