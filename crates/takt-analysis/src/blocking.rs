@@ -6,9 +6,8 @@
 //! less urgent task blocks with one section at most, and each resource once, so that the smaller of both sums holds. A job that
 //! cannot be preempted blocks all others.
 
-use crate::demand::Demand;
+use crate::demand::{Demand, Rules};
 use crate::need::sections;
-use crate::uniprocessor::Rules;
 use takt_core::model::Locking;
 
 /// The sections of tasks, and the ceilings of resources.

@@ -2,7 +2,7 @@
 
 use crate::utilisation::Utilisation;
 use crate::verdict::{Answer, Finding, Kind, beyond};
-use takt_core::model::{CpuTest, Order, PolicySpec, Task, TaskId};
+use takt_core::model::{CpuTest, Order, PolicySpec, System, Task, TaskId};
 use takt_core::time::Span;
 
 /// A periodic task as the tests see it, in nanoseconds. Wide integers keep products of times from overflowing.
@@ -21,6 +21,19 @@ pub(crate) struct Demand {
     pub(crate) rank: i64,
     /// How much of the runtime is time in which a job sleeps.
     pub(crate) suspended: i128,
+}
+
+/// The rules of a system that the tests of one CPU must know.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    /// Releases wait for a busy task.
+    pub(crate) queue: bool,
+    /// A late job runs on, and its successor is released in time: jobs come and need what is declared even after a miss.
+    pub(crate) harmless: bool,
+    /// Jobs are not preempted.
+    pub(crate) held_up: bool,
+    /// The system that has the tasks.
+    pub(crate) system: &'a System,
 }
 
 /// The rank of all jobs of a task under a policy of fixed priorities, the lowest for the most urgent; `None` under another policy.

@@ -3,7 +3,7 @@
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::bands;
 use crate::compose;
-use crate::demand::{Demand, fixed_rank, impossible, no_test, utilisation};
+use crate::demand::{Demand, Rules, fixed_rank, impossible, no_test, utilisation};
 use crate::global::global;
 use crate::homes::homes;
 use crate::idle;
@@ -15,7 +15,7 @@ use crate::reservation;
 use crate::reserved;
 use crate::servers::{self, jitter};
 use crate::split;
-use crate::uniprocessor::{self, Rules, Test};
+use crate::uniprocessor::{self, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
 use takt_core::model::{Arrival, Backlog, Late, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};

@@ -1,7 +1,7 @@
 //! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
 
 use crate::blocking::Sections;
-use crate::demand::{Demand, utilisation};
+use crate::demand::{Demand, Rules, utilisation};
 use crate::suspension::{self, Counted};
 use crate::taskset::{Releases, Task, can_meet};
 use crate::tests::Effort;
@@ -9,21 +9,7 @@ use crate::tests::edf::{self, deadline_before, due};
 use crate::tests::fixed_priority::{Peer, Priorities, Ranked, Response, responses};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Answer, Finding, Kind};
-use takt_core::model::System;
 use takt_core::time::{Span, Time};
-
-/// What else the tests must know.
-#[derive(Clone, Copy)]
-pub(crate) struct Rules<'a> {
-    /// Releases wait for a busy task.
-    pub(crate) queue: bool,
-    /// A late job runs on, and its successor is released in time: jobs come and need what is declared even after a miss.
-    pub(crate) harmless: bool,
-    /// Jobs are not preempted.
-    pub(crate) held_up: bool,
-    /// The system that has the tasks.
-    pub(crate) system: &'a System,
-}
 
 /// How one CPU is tested.
 pub(crate) type Test = fn(&[Demand], Rules<'_>) -> Finding;
