@@ -67,6 +67,8 @@ pub(crate) enum Outlasts {
     Watcher,
     /// It has changed settings of the machine.
     Settings,
+    /// It has isolated CPUs.
+    Isolation,
 }
 
 static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
@@ -131,10 +133,10 @@ pub(crate) fn outlast(run: &str, why: Outlasts) -> io::Result<()> {
     }
 }
 
-/// A run of this process has ended as planned, so its watcher has nothing to do.
-pub(crate) fn ends_well(run: &str) {
+/// A reason of [`outlast`] holds no more.
+pub(crate) fn settle(run: &str, why: Outlasts) {
     for known in own().iter_mut().filter(|known| known.run == run) {
-        known.lasts.retain(|why| *why != Outlasts::Watcher);
+        known.lasts.retain(|other| *other != why);
     }
 }
 

@@ -85,7 +85,11 @@ impl RunId {
     }
     /// A run of this process has ended as planned: its processes and groups are gone. In a container, its watcher may end with it.
     pub fn ends_well(&self) {
-        life::ends_well(&self.to_string());
+        self.settle(Outlasts::Watcher);
+    }
+    /// A reason of [`RunId::outlast`] holds no more.
+    pub(crate) fn settle(&self, why: Outlasts) {
+        life::settle(&self.to_string(), why);
     }
     /// Name of the directory that says whose a group is that has another name.
     pub(crate) fn mark_name(&self) -> String {

@@ -44,7 +44,10 @@ pub(crate) fn release(run: &RunId) -> io::Result<usize> {
             Err(e) => result = result.and(Err(e)),
         }
     }
-    result.map(|()| restored)
+    result.map(|()| {
+        run.settle(Outlasts::Settings);
+        restored
+    })
 }
 
 /// The runs with settings in journals of this user, with the number of these settings. Waits for no other process.

@@ -14,6 +14,7 @@ use takt_core::cpus::CpuSet;
 /// The CPUs of a run, isolated. Dropping this undoes it. If the process dies, its watcher or `takt doctor --clean` does.
 #[derive(Debug)]
 pub struct Isolation {
+    run: RunId,
     name: String,
     cpus: CpuSet,
     created: Created,
@@ -68,10 +69,10 @@ impl Isolation {
             owner: Some(*run),
         };
         // Only the death of the run lets others undo it.
-        run.outlast(Outlasts::Settings)
+        run.outlast(Outlasts::Isolation)
             .map_err(|e| Refusal::Machine(e.to_string(), "make /run writable for root".into()))?;
         let created = isolator.create(&request)?;
-        Ok(Isolation { name: request.name, cpus: *cpus, created, exists: true })
+        Ok(Isolation { run: *run, name: request.name, cpus: *cpus, created, exists: true })
     }
 
     /// The directory of the set.
@@ -96,7 +97,9 @@ impl Isolation {
     /// Something could not be restored. It remains in the journal.
     pub fn undo(mut self) -> Result<Undone, Refusal> {
         self.exists = false;
-        undo(&self.name)
+        let undone = undo(&self.name)?;
+        self.run.settle(Outlasts::Isolation);
+        Ok(undone)
     }
 }
 
