@@ -107,9 +107,8 @@ impl Orders {
         if begins.contains(&true) {
             self.split(ledger, engine, &begins, &seen);
         }
-        let turns = self.turns();
         for (index, seen) in seen.iter().enumerate() {
-            self.task(ledger, TaskId(index as u32), seen, begins[index], turns[index], engine);
+            self.task(ledger, TaskId(index as u32), seen, begins[index], engine);
         }
         let came: Vec<bool> = self.lines.iter().map(|line| line.came).collect();
         let whole = self.split.iter().map(|split| *split == Some(false)).collect();
@@ -124,17 +123,7 @@ impl Orders {
         self.reservations.undecided();
     }
 
-    /// By task the number of those before it in the queue: the order in which those queue again whose quanta end together.
-    fn turns(&self) -> Vec<Time> {
-        let key = |t: &usize| (self.lines[*t].queued.0, self.lines[*t].queued.2, *t);
-        let mut order: Vec<usize> = (0..self.lines.len()).collect();
-        order.sort_by_key(key);
-        let mut turns = vec![Time::ZERO; order.len()];
-        order.iter().zip(0..).for_each(|(t, turn)| turns[*t] = Time::from_ns(turn));
-        turns
-    }
-
-    fn task(&mut self, ledger: &Ledger, task: TaskId, seen: &Seen, begins: bool, turn: Time, engine: &Engine) {
+    fn task(&mut self, ledger: &Ledger, task: TaskId, seen: &Seen, begins: bool, engine: &Engine) {
         let (a, now, step) = (ledger.account(task), engine.now(), 8 * self.step);
         let (spec, _) = ledger.policy_of(task);
         let line = &mut self.lines[task.index()];
@@ -156,9 +145,9 @@ impl Orders {
         }
         let gave_way = another || seen.woke || seen.blocked || seen.yielded;
         if seen.yielded && !another && !begins {
-            // Among those that queue again in one step, its place depends on the order of the events.
-            let (least, most) = if spec.profile.name == "rr" { (step + 2, step + 4) } else { (step + 3, step + 3) };
-            line.queued = (least, most, release);
+            // Among jobs that queue again in one step, the order is that of their turns and of the events; `takt-sim` tests it.
+            let rr = spec.profile.name == "rr";
+            line.queued = if rr { (step + 3, step + 4, Time::ZERO) } else { (step + 3, step + 3, release) };
         }
         if gave_way || begins {
             (line.quantum, line.left) = (None, None);
@@ -169,7 +158,7 @@ impl Orders {
                 && end <= now
             {
                 // Its turn is over, if the timer has been noticed.
-                line.queued = if exact { (step + 3, step + 3, turn) } else { (line.queued.0, i64::MAX, release) };
+                line.queued = if exact { (step + 3, step + 4, Time::ZERO) } else { (line.queued.0, i64::MAX, release) };
                 line.quantum = None;
             }
             if a.place.is_none()
