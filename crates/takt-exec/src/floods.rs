@@ -64,7 +64,7 @@ impl<A: Actuator> Scheduler<A> {
             slot.waits = Waits::No;
             slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
             self.setup.dispatcher.frozen(task);
-            self.meters[task.index()].held += WINDOW;
+            self.meters[task.index()].hold(self.setup.actuator.now(), WINDOW);
             self.hold(task, now + WINDOW);
         }
         stopped

@@ -18,8 +18,10 @@ pub(crate) struct Meter {
     /// For so long it has had a CPU, without the time since `since`.
     had: Span,
     since: Option<Span>,
-    /// For so long it was frozen although it had its CPU.
-    pub(crate) held: Span,
+    /// For so long it was frozen for floods although it had its CPU, without the time since `since`.
+    held: Span,
+    /// The begin and the end of the last time for which it is frozen.
+    holding: Option<(Span, Span)>,
 }
 
 impl Meter {
@@ -32,8 +34,25 @@ impl Meter {
         self.since.get_or_insert(now);
     }
 
+    /// The meter of the next job, whose program may still be frozen.
+    pub(crate) fn next(&self, of: Option<(JobId, bool)>, base: Span) -> Meter {
+        Meter { holding: self.holding, ..Meter::new(of, base) }
+    }
+
+    /// The program is frozen from now on, for so long. This time is consumed as it passes: a job does not exceed its budget by it.
+    pub(crate) fn hold(&mut self, now: Span, time: Span) {
+        self.held = self.held_until(now);
+        self.holding = Some((now, now + time));
+    }
+
+    fn held_until(&self, now: Span) -> Span {
+        let held = self.since.zip(self.holding).map(|(since, (from, to))| (now.min(to) - since.max(from)).or_zero());
+        self.held + held.unwrap_or_default()
+    }
+
     /// The job has no CPU.
     pub(crate) fn halt(&mut self, now: Span) {
+        self.held = self.held_until(now);
         if let Some(since) = self.since.take() {
             self.had += now - since;
         }
@@ -43,7 +62,7 @@ impl Meter {
     pub(crate) fn consumed(&self, total: Span, now: Span, bounds: bool) -> Span {
         let had = self.had + self.since.map_or(Span::ZERO, |since| now - since);
         let least = if bounds { had / LEAST } else { Span::ZERO };
-        (total - self.base + self.held).max(least)
+        (total - self.base + self.held_until(now)).max(least)
     }
 }
 
@@ -134,7 +153,27 @@ mod tests {
         meter.run(ms(900));
         meter.run(ms(904));
         assert_eq!(meter.consumed(ms(7), ms(908), true), ms(7));
-        meter.held = ms(10);
-        assert_eq!(meter.consumed(ms(7), ms(908), true), ms(12));
+    }
+
+    #[test]
+    fn the_time_for_which_a_program_is_frozen_is_consumed_as_it_passes() {
+        let ms = Span::from_ms;
+        let mut meter = Meter::new(None, ms(5));
+        meter.run(ms(100));
+        meter.hold(ms(101), ms(10));
+        let consumed = |meter: &Meter, now: i64| meter.consumed(ms(6), ms(now), false);
+        assert_eq!([101, 102, 105].map(|now| consumed(&meter, now)), [1, 2, 5].map(ms));
+        // Another job has the CPU meanwhile.
+        meter.halt(ms(106));
+        assert_eq!(consumed(&meter, 109), ms(6));
+        meter.run(ms(109));
+        assert_eq!([109, 111, 200].map(|now| consumed(&meter, now)), [6, 8, 8].map(ms));
+        meter.hold(ms(200), ms(10));
+        assert_eq!(consumed(&meter, 300), ms(18));
+        meter.hold(ms(300), ms(10));
+        // Its next job begins while it is frozen.
+        let mut next = meter.next(None, ms(6));
+        next.run(ms(304));
+        assert_eq!([304, 400].map(|now| consumed(&next, now)), [0, 6].map(ms));
     }
 }

@@ -173,17 +173,20 @@ pub(crate) struct Outcome {
 struct StepSink {
     records: Vec<Record>,
     responses: Responses,
-    /// By task: the job that consumed most, and how much.
+    /// By task: the job that used most CPU time, and how much.
     most: Vec<Option<(JobId, Work)>>,
+    /// By task: a job, and the CPU time that it has used as measured last. Its consumption can be more ([`crate::meter`]).
+    used: Vec<(JobId, Work)>,
     dropped: u64,
 }
 
 impl Sink for StepSink {
     fn record(&mut self, record: Record) {
         if let RecordKind::Finish { task, job, consumed, .. } = record.kind {
-            let most = &mut self.most[task.index()];
-            if most.is_none_or(|(_, before)| consumed > before) {
-                *most = Some((job, consumed));
+            let (most, (of, used)) = (&mut self.most[task.index()], self.used[task.index()]);
+            let used = if of == job { used.min(consumed) } else { consumed };
+            if most.is_none_or(|(_, before)| used > before) {
+                *most = Some((job, used));
             }
         }
         if self.records.len() < self.records.capacity() {
@@ -301,6 +304,7 @@ impl<A: Actuator> Scheduler<A> {
                 records: Vec::with_capacity(records_of(n)),
                 responses: Responses::reserved(n),
                 most: vec![None; n],
+                used: vec![(JobId::MAX, Work::ZERO); n],
                 dropped: 0,
             },
             // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
@@ -858,7 +862,7 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
     fn measure(&mut self, at: Time) {
-        let Scheduler { setup, inputs, meters, measured, .. } = self;
+        let Scheduler { setup, inputs, meters, measured, sink, .. } = self;
         for &task in setup.engine.running() {
             let bounds = setup.bounds && setup.slots[task.index()].kernel.is_none();
             if setup.engine.wants_usage(task)
@@ -866,7 +870,11 @@ impl<A: Actuator> Scheduler<A> {
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
-                let consumed = meters[task.index()].consumed(total, setup.actuator.now(), bounds);
+                let meter = &meters[task.index()];
+                if let Some((job, false)) = meter.of {
+                    sink.used[task.index()] = (job, Work::nominal(total - meter.base).or_zero());
+                }
+                let consumed = meter.consumed(total, setup.actuator.now(), bounds);
                 let consumed = Work::nominal(consumed).or_zero();
                 inputs.insert(0, Input::Usage { task, consumed });
             }
@@ -1369,7 +1377,7 @@ impl<A: Actuator> Setup<A> {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Activity::Handler {
-                *meter = Meter::new(job, actuator.cpu_time(slot.group).unwrap_or_default());
+                *meter = meter.next(job, actuator.cpu_time(slot.group).unwrap_or_default());
             }
             meter.run(actuator.now());
         }

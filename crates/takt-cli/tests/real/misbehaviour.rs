@@ -222,6 +222,26 @@ fn a_budget_contains_each_rogue() {
     });
 }
 
+/// The time for which a flooding program is frozen is no CPU time, and no job exceeds its budget by it.
+#[test]
+fn a_frozen_program_uses_no_cpu_time() {
+    on_cpus(|| {
+        let room = Room::with("");
+        if compiled_text(&room, "rogue", ROGUE, true).is_none() {
+            return;
+        }
+        attempts(3, || {
+            let run = run(&room, &with_budget("freeze", "rings"))?;
+            let (all, most) = (number(&run, "cpu_ns"), number(&run, "most_used_ns"));
+            println!("{all} ns, and {most} ns in one job");
+            let checked = room.takt(&["trace", "check", "t.jsonl", "w.yaml", "--tolerance", "3ms"]);
+            let over = checked.stdout.lines().filter(|line| line.contains("consumed") || line.contains("budget"));
+            let over: Vec<&str> = over.collect();
+            ensure(number(&run, "floods") >= 20 && most < all && over.is_empty(), || format!("{over:?} {run}"))
+        });
+    });
+}
+
 /// The scheduler may take its CPU time from a task on another CPU than that of the flood.
 #[test]
 fn a_flood_harms_no_other_cpu() {
