@@ -42,6 +42,8 @@ codes! {
         "A file or standard output cannot be written. Name another file, or make room on the disk.";
     SameFile "same-file"
         "A command would overwrite a file that it reads or writes elsewhere. Name another file.";
+    FileInUse "file-in-use"
+        "Another process of Takt writes a file. Name another file, or wait for the end of that process.";
     WrongFormat "wrong-format"
         "A file has another format than the command reads or writes. Give a file of that format, or change the ending of its name.";
     DamagedFile "damaged-file"
@@ -128,6 +130,9 @@ codes! {
         "A task alone can miss its deadline with its longest runtime or with its sleeps. Raise the deadline, or shorten the job.";
     Overload "overload"
         "Tasks need more time than their CPUs or periods have. Lower their runtimes or shares, or raise their periods.";
+    UnboundedEvents "unbounded-events"
+        "Events without a least distance can release jobs faster than the CPUs complete them, and other tasks miss their deadlines. Add \
+         `distance` to the event, or give the task a server or a reservation.";
     BudgetMismatch "budget-mismatch"
         "The budgets of processes and the lengths of their windows do not agree. Change a `budget` or a window.";
     UnbalancedLock "unbalanced-lock"

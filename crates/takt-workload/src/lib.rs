@@ -50,6 +50,7 @@ mod task_names;
 mod tasks;
 mod text;
 mod threads;
+mod unbounded;
 mod utility;
 mod value;
 mod workload;

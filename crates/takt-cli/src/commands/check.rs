@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     handed.hand_over();
     crate::input::engine(handed.system).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     not_carried_out(&workload);
+    warn(&workload.source, &workload.unbounded_events());
     processes_here(&workload)?;
     let power = power::Plan::of(&workload, args.sysfs_root.as_deref());
     if workload.system.windows.is_empty() {
