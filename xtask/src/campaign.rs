@@ -4,7 +4,7 @@
 //! end although another one has found something. Verdicts of drawn files that a simulation refutes are sought only when they are asked for
 //! (`--only verdicts`), from a seed that is printed: `TAKT_SEED` continues there. The other parts, over real processes, have lengths of their own, and come only
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
-//! runs (`--only recovery`), isolations that are killed, here and in a virtual machine (`--only isolate`), containers
+//! runs (`--only recovery`), limits of processes (`--only limits`), isolations that are killed, here and in a virtual machine (`--only isolate`), containers
 //! beside each other (`--only another-namespace`), the outcomes of each drawn workload by
 //! each mechanism (`--only outcomes`), and attempts of another user against runs of root (`--only another-user`).
 
@@ -72,12 +72,13 @@ enum Part {
     AnotherUser,
     AnotherNamespace,
     Verdicts,
+    Limits,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 11] = [
+const PARTS: [(&str, Part, Try); 12] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -89,6 +90,7 @@ const PARTS: [(&str, Part, Try); 11] = [
     ("another-user", Part::AnotherUser, another_user),
     ("another-namespace", Part::AnotherNamespace, another_namespace),
     ("verdicts", Part::Verdicts, verdicts),
+    ("limits", Part::Limits, limits),
 ];
 
 /// How many files a round of `verdicts` draws.
@@ -254,6 +256,11 @@ fn another_namespace(_: Duration) -> Result<Findings> {
             ("real::latency::a_killed_experiment_leaves_nothing", "TAKT_LATENCY_KILLS", "100"),
         ],
     )
+}
+
+/// Five hundred runs under random limits of the process, some with a standard output that takes nothing.
+fn limits(_: Duration) -> Result<Findings> {
+    real("real", &[("real::limits::random_limits", "TAKT_LIMITS", "500")])
 }
 
 /// Every drawn workload by every mechanism.

@@ -64,15 +64,14 @@ impl Failure {
 
     /// Status 1: a file or standard output (`-`) cannot be written any more.
     pub(crate) fn write(path: &std::path::Path, error: &io::Error) -> Failure {
-        let name =
-            if path == std::path::Path::new("-") { "standard output".into() } else { format!("`{}`", path.display()) };
-        Failure {
-            status: 1,
-            text: coded(
-                Code::UnwritableFile,
-                &format!("cannot write {name}: {error}\nhint: {}", takt_workload::remedy(error)),
-            ),
-        }
+        let text = match path == std::path::Path::new("-") {
+            true if takt_linux::stdio::output_was_closed() => {
+                "cannot write standard output: it is closed\nhint: open it, as in `> FILE` or `> /dev/null`".to_owned()
+            }
+            true => format!("cannot write standard output: {error}\nhint: {}", takt_workload::remedy(error)),
+            false => format!("cannot write `{}`: {error}\nhint: {}", path.display(), takt_workload::remedy(error)),
+        };
+        Failure { status: 1, text: coded(Code::UnwritableFile, &text) }
     }
 
     /// The same failure with another status, for a command with the statuses of DEmOS.

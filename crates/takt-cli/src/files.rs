@@ -1,40 +1,175 @@
 //! Files that commands write.
+//!
+//! A file is locked (`flock`) while a command writes it, so that a second command does not destroy it. The kernel releases the lock when the process
+//! ends, however that happens. A file system without such locks is used without them.
 
 use crate::failure::Failure;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 use takt_workload::Code;
 
-/// Whether a file can be written, found before the work and not after it. What is in it stays.
-///
-/// # Errors
-/// Why it cannot.
-pub(crate) fn writable(path: &Path) -> Result<(), Failure> {
-    let is_new = !path.exists();
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| Failure::file("write", path, &e))?;
-    if is_new {
-        // Nothing is left behind by an experiment that does not come to its end.
-        let _ = fs::remove_file(path);
-    }
-    Ok(())
+/// A process that was just killed may still hold its locks. They are waited for so often, for so long each.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Device and number of a file.
+type Identity = (u64, u64);
+
+/// The files that this process has locked. A lock belongs to an open file, so a second one of the same process would be refused.
+static OWN: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+fn own() -> MutexGuard<'static, BTreeSet<Identity>> {
+    OWN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Whether files can be written, found before anything starts or is created: none of them is one that is read, or named twice.
+fn identity(known: &Metadata) -> Identity {
+    (known.dev(), known.ino())
+}
+
+/// A locked file, until it is dropped. A file that was created for the lock and is empty then is removed.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    file: File,
+    path: PathBuf,
+    identity: Identity,
+    is_new: bool,
+}
+
+impl Locked {
+    /// The file stays although it is empty.
+    pub(crate) fn keep(&mut self) {
+        self.is_new = false;
+    }
+
+    /// Whether the command has created the file.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The file has another name now.
+    pub(crate) fn renamed(&mut self, path: &Path) {
+        self.path = path.to_owned();
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let is_empty = self.file.metadata().is_ok_and(|known| known.len() == 0);
+        let is_there = fs::metadata(&self.path).is_ok_and(|known| identity(&known) == self.identity);
+        if self.is_new && is_empty && is_there {
+            // Nothing is left behind by an experiment that does not come to its end.
+            let _ = fs::remove_file(&self.path);
+        }
+        own().remove(&self.identity);
+    }
+}
+
+/// Why a file cannot be locked.
+#[derive(Debug)]
+pub(crate) enum Unlocked {
+    /// Another process writes it.
+    InUse(String),
+    Failed(io::Error),
+}
+
+impl Unlocked {
+    fn failure(self, path: &Path) -> Failure {
+        match self {
+            Unlocked::Failed(e) => Failure::file("write", path, &e),
+            Unlocked::InUse(by) => {
+                let message = format!("`{}` is being written by {by}", path.display());
+                Failure::machine(Code::FileInUse, message, "name another file, or wait for the end of that process")
+            }
+        }
+    }
+}
+
+impl From<Unlocked> for io::Error {
+    fn from(why: Unlocked) -> io::Error {
+        match why {
+            Unlocked::Failed(e) => e,
+            Unlocked::InUse(_) => io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it"),
+        }
+    }
+}
+
+/// Locks an open file. `None` if this process has locked it already.
+///
+/// # Errors
+/// Another process has locked it.
+pub(crate) fn lock_open(file: File, path: &Path, is_new: bool) -> Result<Option<Locked>, Unlocked> {
+    let known = file.metadata().map_err(Unlocked::Failed)?;
+    let identity = identity(&known);
+    if own().contains(&identity) {
+        return Ok(None);
+    }
+    let mut tries = 0;
+    // Another error means that the file system has no locks.
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        tries += 1;
+        if tries == TRIES {
+            return Err(Unlocked::InUse(takt_linux::lock_holder(&known)));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    own().insert(identity);
+    Ok(Some(Locked { file, path: path.to_owned(), identity, is_new }))
+}
+
+/// Opens and locks a file, and creates it unless it is there. Its contents stay. `None` if it is no regular file, or if this process has locked it already.
+fn open_locked(path: &Path) -> Result<Option<Locked>, Unlocked> {
+    loop {
+        let is_new = !path.exists();
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(Unlocked::Failed)?;
+        let known = file.metadata().map_err(Unlocked::Failed)?;
+        if !known.is_file() {
+            return Ok(None);
+        }
+        let locked = lock_open(file, path, is_new)?;
+        // The file may have been replaced or removed meanwhile, by the process that had the lock.
+        if locked.is_none() || fs::metadata(path).is_ok_and(|now| identity(&now) == identity(&known)) {
+            return Ok(locked);
+        }
+    }
+}
+
+/// The files of a command, locked until this value is dropped.
+#[must_use = "the locks end with it"]
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    _locked: Vec<Locked>,
+}
+
+/// Locks a file, found before the work and not after it. Its contents stay.
+///
+/// # Errors
+/// It cannot be written, or another process writes it.
+pub(crate) fn writable(path: &Path) -> Result<Outputs, Failure> {
+    let locked = open_locked(path).map_err(|why| why.failure(path))?;
+    Ok(Outputs { _locked: locked.into_iter().collect() })
+}
+
+/// Whether files can be written, found before anything starts or is created: none of them is one that is read, or named twice, or written by
+/// another process.
 ///
 /// # Errors
 /// Why one cannot.
 pub(crate) fn ready<'p>(
     read: impl IntoIterator<Item = &'p PathBuf>,
     written: impl IntoIterator<Item = &'p PathBuf>,
-) -> Result<(), Failure> {
+) -> Result<Outputs, Failure> {
     let real = |path: &Path| {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         path.canonicalize().unwrap_or_else(|_| absolute(path))
     };
     let read: Vec<PathBuf> = read.into_iter().map(|path| real(path)).collect();
     let mut seen: Vec<PathBuf> = Vec::new();
+    let mut outputs = Outputs::default();
     for path in written {
         // What is no file, such as a pipe, can be written as often as one likes, and is not opened to try it out.
         if path.exists() && !path.is_file() && !path.is_dir() {
@@ -49,17 +184,57 @@ pub(crate) fn ready<'p>(
             let message = format!("`{}` is to be written twice", path.display());
             return Err(Failure::input(Code::SameFile, message, "name a file for each"));
         }
-        writable(path)?;
+        outputs._locked.extend(writable(path)?._locked);
         seen.push(own);
     }
-    Ok(())
+    Ok(outputs)
+}
+
+/// A file that is written from its begin, locked.
+#[derive(Debug)]
+pub(crate) struct Output {
+    file: File,
+    _locked: Option<Locked>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Creates a file, or empties it.
+///
+/// # Errors
+/// Status 2 when the file cannot be created, 3 when another process writes it.
+pub(crate) fn create(path: &Path) -> Result<Output, Failure> {
+    let failed = |e: &io::Error| Failure::file("write", path, e);
+    // A pipe is opened once, since that may wait for its reader.
+    let is_file = !path.exists() || path.is_file();
+    let locked = if is_file { open_locked(path).map_err(|why| why.failure(path))? } else { None };
+    let file = File::create(path).map_err(|e| failed(&e))?;
+    let keep = |mut locked: Locked| {
+        locked.keep();
+        locked
+    };
+    Ok(Output { file, _locked: locked.map(keep) })
+}
+
+/// Locks a file for as long as the state in it is read and replaced.
+///
+/// # Errors
+/// It cannot be written, or another process writes it.
+pub(crate) fn lock(path: &Path) -> Result<Option<Locked>, Failure> {
+    open_locked(path).map_err(|why| why.failure(path))
 }
 
 /// Writes a whole file.
 ///
 /// # Errors
-/// Status 2 when the file cannot be created, 1 when it cannot be written, as on a full disk.
+/// Status 2 when the file cannot be created, 1 when it cannot be written, as on a full disk, 3 when another process writes it.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let mut file = fs::File::create(path).map_err(|e| Failure::file("write", path, &e))?;
-    file.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
+    create(path)?.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
 }

@@ -19,13 +19,17 @@ mod processes;
 mod progress;
 mod report;
 
+use crate::failure::Failure;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use std::any::TypeId;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use takt_core::policy::Registry;
 use takt_core::power;
+use takt_workload::Code;
 
 /// Write a real-time scheduler once, run it everywhere.
 ///
@@ -108,11 +112,47 @@ pub fn main(registry: Registry) -> ExitCode {
 /// # Panics
 /// At a second call with other registries.
 pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
+    prepare_process();
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(watch) = commands::watch::Args::quick(&given) {
+        // It forks, so it has one thread.
+        return ended(commands::watch::run(&watch));
+    }
+    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    if stack.is_none_or(|stack| stack >= STACK_LEAST) {
+        return command(registry, power, given);
+    }
+    // The thread lives as long as the process: others depend on the thread that has started them.
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || command(registry, power, given));
+    let done = match thread {
+        Ok(thread) => thread.join(),
+        Err(e) => {
+            let message = format!("the limit of the stack (RLIMIT_STACK) is low, and no thread can be started: {e}");
+            let fix = "raise it (`ulimit -s 8192`), or the limit of processes (`ulimit -u`)";
+            return Failure::machine(Code::SystemError, message, fix).report();
+        }
+    };
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A main thread with a smaller stack than this runs the command on a thread with a stack of [`STACK`] bytes.
+const STACK_LEAST: u64 = 2 << 20;
+const STACK: usize = 8 << 20;
+
+/// Turns limits and streams of this process that would end it, or lose what it prints, into errors of the calls that meet them.
+fn prepare_process() {
+    // An ignored signal would be ignored by the processes that are started, too; an action is not inherited.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    // Without a descriptor nothing can be opened either, which the command reports.
+    let _ = takt_linux::stdio::fail_if_closed();
+}
+
+/// Carries out the command that the arguments of this process describe.
+fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>) -> ExitCode {
     let registry = registry.with_loaded(takt_wasm::entry);
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
     takt_workload::load_modules_by(modules::of_file);
-    let mut given: Vec<OsString> = std::env::args_os().collect();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
@@ -123,6 +163,9 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     let cli = match quick(&given).map_or_else(parse, Ok) {
         Ok(cli) => cli,
         Err(e) if given.get(1).is_some_and(|command| command == "demos") => return commands::demos::usage(&e),
+        Err(e) if !e.use_stderr() => {
+            return e.print().map_or_else(|e| Failure::from(e).report(), |()| ExitCode::SUCCESS);
+        }
         Err(e) => e.exit(),
     };
     let result = match cli.command {
@@ -150,7 +193,13 @@ pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
         Command::LatencyProcess(args) => commands::latency::internal::run(&args),
         Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };
-    match result {
+    ended(result)
+}
+
+/// The exit status of a command, after its failure was reported.
+fn ended(result: outcome::Outcome) -> ExitCode {
+    // A line without an end is still in the buffer of standard output.
+    match result.and_then(|verdict| io::stdout().flush().map(|()| verdict).map_err(Failure::from)) {
         Ok(verdict) => ExitCode::from(verdict as u8),
         Err(failure) => failure.report(),
     }

@@ -36,6 +36,14 @@ pub enum Error {
     /// The CPUs of the schedule cannot be isolated.
     #[error(transparent)]
     Isolation(isolate::Refusal),
+    /// The limit of open files is too low for the run.
+    #[error("the run needs {needed} open files, and the limit (RLIMIT_NOFILE) is {limit}")]
+    Descriptors {
+        /// So many suffice.
+        needed: usize,
+        /// The hard limit.
+        limit: usize,
+    },
     /// The schedule names CPUs that are not there.
     #[error("CPU {missing} is not available on this machine, which offers {present}")]
     NoSuchCpu {

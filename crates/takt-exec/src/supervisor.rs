@@ -36,7 +36,7 @@ use takt_linux::isolate::Isolation;
 use takt_linux::power::{Power, Refusal, Sample};
 use takt_linux::rt::Class;
 use takt_linux::starter::Starter;
-use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, disturbance, leftovers, watcher};
+use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, descriptors, disturbance, leftovers, watcher};
 
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
@@ -49,6 +49,9 @@ const COMMANDS_END: Duration = Duration::from_secs(1);
 const RESUMES_FEW: usize = 128;
 /// So many descriptors are left for all else during a run.
 const RESERVE: usize = 128;
+
+/// So many descriptors a run needs beside those of its processes: those that last, as measured with each mechanism, and some for a moment.
+const OF_RUN: usize = 52;
 
 /// How long processes may take to end after SIGTERM, by default.
 pub const GRACE: Span = Span::from_secs(2);
@@ -78,6 +81,7 @@ pub fn run_controlled(
     observer: &mut dyn Observer,
 ) -> Result<Report, Error> {
     let began = Instant::now();
+    can_open_files(&plan)?;
     let mut signals = Signals::new(observer.ignores_hangups()).what("cannot watch for signals")?;
     signals.control = control.as_ref().map(|control| control.phase.clone());
     let id = RunId::new().what("cannot name the run")?;
@@ -261,10 +265,27 @@ impl Drop for Signals {
 
 /// How many descriptors this process may open, but for a reserve.
 fn free_descriptors() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let (limit, open) = descriptors::limit_and_use();
     limit.saturating_sub(open + RESERVE)
+}
+
+/// Raises the limit of open files, and finds out whether it suffices for a run, before anything is started.
+fn can_open_files(plan: &Plan) -> Result<(), Error> {
+    descriptors::raise();
+    let (limit, open) = descriptors::limit_and_use();
+    let processes = plan.processes.iter().filter(|process| !process.is_reserved && process.thread_of.is_none());
+    let of_process = |process: &Process| {
+        let channel = usize::from(process.signals && !plan.few_descriptors);
+        let group = if plan.few_descriptors { 1 } else { 2 };
+        channel + group + usize::from(process.event.is_some())
+    };
+    // Each setting and each sensor has a file.
+    let of_power = |power: &takt_linux::power::Settings| {
+        power.domains.len() + power.preferences.len() + power.latencies.len() + power.zones.len() + power.meters.len()
+    };
+    let of_power = plan.power.as_ref().map_or(0, of_power);
+    let needed = open + OF_RUN + of_power + processes.map(of_process).sum::<usize>();
+    if limit < needed { Err(Error::Descriptors { needed, limit }) } else { Ok(()) }
 }
 
 struct Supervisor {

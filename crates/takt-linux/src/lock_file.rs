@@ -82,8 +82,9 @@ pub(crate) fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     }
 }
 
-/// The process that holds a lock, in words.
-fn holder(file: &Metadata) -> String {
+/// The process that holds a lock (`flock`) on a file, in words.
+#[must_use]
+pub fn holder(file: &Metadata) -> String {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let Some(pid) = locks.lines().find_map(|line| holder_in(line, file.ino())) else {
         return "another process".into();

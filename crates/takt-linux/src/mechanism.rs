@@ -19,10 +19,11 @@ use crate::run_id::{RunId, start_time, stat};
 use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
 use crate::starter::{Start, Starter};
+use crate::stdio;
 use crate::sys;
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -365,8 +366,6 @@ impl Mechanism {
         };
         // Processes are known by their ancestors, so those whose parents have ended come to this one.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let old = getrlimit(Resource::Nofile);
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: old.maximum, maximum: old.maximum });
         Ok(Mechanism {
             run: *run,
             binder: match (&unified, &cpuset) {
@@ -386,7 +385,7 @@ impl Mechanism {
             inotify,
             watched: Mutex::new(HashMap::new()),
             null,
-            nofile: raised.is_ok().then_some(old),
+            nofile: crate::descriptors::raise(),
             huge_pages: rt::has_huge_pages(),
             notes,
             starter: None,
@@ -530,6 +529,7 @@ impl Mechanism {
         let name = format!("p{}/t{}", group.partition.0, group.index);
         let env = spec.marked_env(&self.run.to_string(), &name)?;
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let inherited = if stdio::output_was_closed() { self.null.as_fd() } else { stdout.as_fd() };
         let gate = self.freezer.gate()?;
         let hold = self.freezer.hold(gate.as_ref());
         // First the soft limit of open files that Takt has raised for itself.
@@ -543,7 +543,7 @@ impl Mechanism {
             enters: spec.enters.as_deref(),
             stdio: [
                 self.null.as_fd(),
-                spec.stdout.fd(stdout.as_fd(), self.null.as_fd()),
+                spec.stdout.fd(inherited, self.null.as_fd()),
                 spec.stderr.fd(stderr.as_fd(), self.null.as_fd()),
             ],
             pass: &spec.pass_fds,

@@ -5,13 +5,14 @@
 
 use crate::places::{self, directory, make_private};
 use crate::run_id::RunId;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, sockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, getsockopt, sockopt};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const SUFFIX: &str = ".sock";
 
@@ -65,7 +66,9 @@ impl ControlSocket {
         if !answers(&path) {
             let _ = fs::remove_file(&path);
         }
-        let socket = ControlSocket { listener: UnixListener::bind(&path)?, path };
+        let failed = |e: io::Error| io::Error::new(e.kind(), format!("cannot make `{}`: {e}", path.display()));
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        let socket = ControlSocket { listener, path };
         fs::set_permissions(&socket.path, Permissions::from_mode(0o600))?;
         socket.listener.set_nonblocking(true)?;
         Ok(socket)
@@ -96,10 +99,24 @@ pub fn answers(path: &Path) -> bool {
     let connected = UnixAddr::new(path).and_then(|address| {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        connect(socket.as_raw_fd(), &address)
+        nix::sys::socket::connect(socket.as_raw_fd(), &address)
     });
     // A full queue has a listener. Where this user may not connect, nothing is known.
     !matches!(connected, Err(nix::Error::ECONNREFUSED | nix::Error::ENOENT))
+}
+
+/// Connects to the socket at a path. This, and each read and write, may take so long.
+///
+/// # Errors
+/// No process listens there, or none takes the connection in time (`EAGAIN`).
+pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    // A listener that takes no connections holds up `connect` for ever; the time of sends bounds it, too (unix(7)).
+    let socket = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let stream = UnixStream::from(socket);
+    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience))?;
+    nix::sys::socket::connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(stream)
 }
 
 /// The process that has connected.
@@ -156,6 +173,19 @@ mod tests {
         assert!(!Peer { uid: found.uid.max(1) + 1, ..found }.is_allowed());
         drop((client, socket));
         assert_eq!(sockets_in(&directory), []);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_listener_that_takes_no_connection_is_given_up() {
+        let directory = directory("full", 0o700);
+        let path = directory.join("s.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let connect = || connect(&path, Duration::from_millis(1));
+        // The queue of the listener fills up.
+        let taken: Vec<_> = std::iter::repeat_with(connect).take(1 << 16).take_while(Result::is_ok).collect();
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::WouldBlock, "{}", taken.len());
+        drop(taken);
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `clone3` puts the child into the v2 group of `CloneArgs::cgroup`. The libc crate's constant is cut to 32 bits.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -809,6 +809,25 @@ pub(crate) fn exit_with(text: &[u8], status: c_int) -> ! {
         libc::_exit(status)
     }
 }
+
+static OUTPUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process began without a standard output.
+pub(crate) fn output_was_closed() -> bool {
+    OUTPUT_WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+extern "C" fn look_at_output() {
+    // SAFETY: the call asks for flags and changes nothing.
+    let closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    OUTPUT_WAS_CLOSED.store(closed, Ordering::Relaxed);
+}
+
+/// The C library calls it before the Rust runtime, which opens `/dev/null` for closed standard streams.
+// SAFETY: the section holds pointers to functions that take no argument and do not unwind.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
 
 /// Hour, minute and second of a time since 1970, in the time zone of this process.
 pub(crate) fn local_time(seconds: i64) -> Option<(i32, i32, i32)> {

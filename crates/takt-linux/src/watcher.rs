@@ -11,13 +11,16 @@ use crate::sys;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio, exit};
 use std::time::Duration;
 
 /// Tries to clean up; each takes up to about a second.
 const TRIES: usize = 5;
+
+/// Bytes of the stack of the thread that cleans up.
+const STACK: usize = 1 << 20;
 
 /// Starts the watcher of a run of this process and returns once it watches.
 ///
@@ -64,15 +67,25 @@ pub fn watch(pid: i32, run: &RunId, on_crash: OnCrash) -> ! {
     let _ = rustix::process::setsid();
     let kept = [process.as_ref().map(AsRawFd::as_raw_fd), right.as_ref().map(|right| right.file().as_raw_fd())];
     sys::close_all_but(&mut kept.into_iter().flatten().collect::<Vec<_>>());
-    if let Some(process) = &process {
+    let work = || tend(process.as_ref(), run, on_crash, right.as_ref());
+    // The main thread may have a small stack (`ulimit -s`), and the work must not fail for that.
+    exit(std::thread::scope(|scope| match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work) {
+        Ok(thread) => thread.join().unwrap_or(1),
+        Err(_) => work(),
+    }))
+}
+
+/// Waits for the end of the process, and removes what its run has left. Returns the status of the watcher.
+fn tend(process: Option<&OwnedFd>, run: &RunId, on_crash: OnCrash, right: Option<&Succession>) -> i32 {
+    if let Some(process) = process {
         // Readable when the process ends.
         while poll(&mut [PollFd::new(process, PollFlags::IN)], None).is_err() {}
     }
     for _ in 0..TRIES {
-        match clean_seen(run, on_crash, right.as_ref()) {
-            Ok(_) => exit(0),
+        match clean_seen(run, on_crash, right) {
+            Ok(_) => return 0,
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
-    exit(1)
+    1
 }

@@ -35,6 +35,13 @@ const COLUMNS: [&str; 14] = [
     "measured_ns",
     "next_ns",
 ];
+
+/// The begin of each file.
+pub(crate) fn head() -> Vec<u8> {
+    // The last columns were added later, so the header is compared without them.
+    COLUMNS[..COLUMNS_LEAST].join(",").into_bytes()
+}
+
 /// How many there were at first.
 const COLUMNS_LEAST: usize = 11;
 const BLOCKED: &str = "waits";

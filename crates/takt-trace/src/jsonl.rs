@@ -15,6 +15,9 @@ pub(crate) struct JsonLines {
     places: Vec<String>,
 }
 
+/// The begin of each file.
+pub(crate) const HEAD: &[u8] = br#"{"takt_trace":"#;
+
 impl JsonLines {
     pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<JsonLines> {
         let mut out = Out::new(out);

@@ -28,7 +28,7 @@ pub mod timeline;
 mod trace;
 pub mod window_table;
 
-pub use format::{Format, read, writer};
+pub use format::{Format, START, is_trace, read, writer};
 pub use quantity::Quantity;
 pub use trace::{
     Change, DomainLabel, Footer, Header, Measured, MeterLabel, ReadError, Stamped, TaskLabel, Trace, Writer,

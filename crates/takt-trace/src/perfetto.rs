@@ -88,6 +88,16 @@ enum PowerCounter {
     Meter,
 }
 
+/// The begin of each file, after the length of its first packet: the sequence, its cleared state, and the interned data.
+pub(crate) const HEAD: &[u8] = b"\x50\x01\x68\x01\xb8\x05\x01\x62";
+
+/// The contents of the first packet. Another file is returned as it is.
+pub(crate) fn without_length(start: &[u8]) -> &[u8] {
+    let Some((0x0a, rest)) = start.split_first() else { return start };
+    let length = rest.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
+    rest.get(length..).unwrap_or_default()
+}
+
 pub(crate) struct Perfetto {
     out: Out,
     tasks: Vec<TaskState>,

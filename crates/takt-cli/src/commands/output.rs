@@ -105,6 +105,10 @@ impl OutputArgs {
                 "write the trace to a file, or leave `--trace-size` out",
             ));
         }
+        let bound = self.trace_bound();
+        if let (Some(path), Some(bound)) = (trace.clone().find(|path| Format::from_path(path).is_some()), bound) {
+            series::ready(path, bound)?;
+        }
         if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
             let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
             return Err(Failure::input(
@@ -122,6 +126,11 @@ impl OutputArgs {
             return Err(Failure::input(Code::WrongFormat, message, "a table of jobs is written as CSV: name it .csv"));
         }
         Ok(trace.chain(&self.jobs).chain(&self.gantt))
+    }
+
+    /// The bound on the files of the trace, if it is a series.
+    fn trace_bound(&self) -> Option<Bound> {
+        self.trace_size.map(|size| Bound { size, files: self.trace_files })
     }
 
     pub(crate) fn to_stdout(&self) -> bool {
@@ -240,8 +249,7 @@ impl Recorder {
         let mut written: Vec<Written> = files.collect::<Result<_, _>>()?;
         let rotate = Arc::new(AtomicBool::new(false));
         for file in written.iter_mut().filter(|file| matches!(file.kind, Kind::Trace)) {
-            let bound = args.trace_size.map(|size| Bound { size, files: args.trace_files });
-            file.series = bound.map(|bound| (bound, rotate.clone()));
+            file.series = args.trace_bound().map(|bound| (bound, rotate.clone()));
         }
         let text = args.for_people();
         let keep = if args.gantt.is_some() {
@@ -353,9 +361,10 @@ impl Recorder {
             // Drawn as far as it was kept.
             trace.header.duration = None;
         }
-        if self.text && !truncated && !trace.records.is_empty() {
-            writeln!(out, "\n{}", gantt::text(&trace, &gantt::TextOptions::default()))?;
-        }
+        let shown = match self.text && !truncated && !trace.records.is_empty() {
+            true => writeln!(out, "\n{}", gantt::text(&trace, &gantt::TextOptions::default())),
+            false => Ok(()),
+        };
         if let Some((path, options)) = &self.gantt {
             let kept = trace.records.last().map_or(Time::ZERO, |last| last.record.at);
             if truncated && options.from >= kept {
@@ -372,6 +381,7 @@ impl Recorder {
             progress.finish();
             files::write(path, picture)?;
         }
+        shown?;
         written
     }
 }

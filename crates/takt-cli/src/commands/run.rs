@@ -157,8 +157,9 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     })?;
     plan.announcer = announcer(args, &workload)?;
     let announcer = plan.announcer.clone();
-    files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
+    let _outputs = files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
+    crate::input::warn(&workload.source, &workload.unbounded_events());
     let (length, realtime) = (args.duration.or(workload.settings.duration), plan.realtime);
     let schedule = ScheduleLog::from_env(&workload)?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system(), !args.no_control);
@@ -254,30 +255,30 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
-    if let Some(narrator) = demos {
-        narrator.ended(&report, unread);
-        if narrator.reports() {
-            print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
+    // A failure to print must not keep the files from their ends.
+    let show = || -> Result<(), Failure> {
+        if let Some(narrator) = demos {
+            narrator.ended(&report, unread);
+            if narrator.reports() {
+                print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
+            }
+        } else if args.output.json {
+            let notes = [summary.remarks(), remarks(&workload, &report, realtime), crate::modules::failures(&workload)];
+            let causes = |task| causes::of_task(&report, task);
+            summary.write_json(more(&workload, &report, realtime), &notes.concat(), causes, &mut out)?;
+        } else if args.output.for_people() {
+            print(&mut out, &workload, &report, &summary, realtime)?;
+            crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         }
-    } else if args.output.json {
-        let notes =
-            [summary.remarks(), remarks(&workload, &report, realtime), crate::modules::failures(&workload)].concat();
-        summary.write_json(
-            more(&workload, &report, realtime),
-            &notes,
-            |task| causes::of_task(&report, task),
-            &mut out,
-        )?;
-    } else if args.output.for_people() {
-        print(&mut out, &workload, &report, &summary, realtime)?;
-        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
-    }
+        Ok(())
+    };
+    let shown = show();
     let recorded = steps.finish(report.dropped);
     let patience =
         matches!(report.ended, Ended::Signal | Ended::Command | Ended::Observer).then_some(Duration::from_secs(1));
-    recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
-    recorded?;
-    schedule.map_or(Ok(()), ScheduleLog::finish)?;
+    let drawn = recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out);
+    let logged = schedule.map_or(Ok(()), ScheduleLog::finish);
+    drawn.and(recorded).and(logged).and(shown)?;
     out.flush()?;
     let failed = report.failures_of.iter().any(|n| *n > 0) || report.spawn_error.is_some();
     let strict = args.output.strict && (summary.fails() || failed);
@@ -559,8 +560,14 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
             Failure::at(Code::UnreadableFile, workload, Some(task), error.to_string(), hint)
         }
         E::ClassRefused { name, class, source } => class_refused(&name, class, &source),
+        E::Descriptors { needed, .. } => {
+            let fix = format!(
+                "raise the limit (`ulimit -n {needed}`; `LimitNOFILE={needed}` of a unit), or write `descriptors: few` into the file"
+            );
+            Failure::machine(Code::SystemError, error, &fix)
+        }
         E::System { ref source, .. } if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            let hint = "write `descriptors: few` and `client: none` into the file, or raise the limit (`ulimit -Hn`)";
+            let hint = "write `descriptors: few` and `client: none` into the file, or raise the limit (RLIMIT_NOFILE: `ulimit -n`)";
             Failure::machine(Code::SystemError, error, hint)
         }
         E::ForeignFile { ref user, .. } => {

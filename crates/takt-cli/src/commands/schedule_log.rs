@@ -5,7 +5,7 @@
 //! the best-effort side.
 
 use crate::failure::Failure;
-use std::fs::File;
+use crate::files::{self, Output};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
@@ -27,7 +27,7 @@ struct Line {
 
 /// The log while the schedule runs.
 pub(super) struct ScheduleLog {
-    out: BufWriter<File>,
+    out: BufWriter<Output>,
     path: PathBuf,
     system: System,
     places: Vec<CpuSet>,
@@ -56,7 +56,7 @@ impl ScheduleLog {
     }
 
     fn new(workload: &Workload, path: PathBuf) -> Result<ScheduleLog, Failure> {
-        let file = File::create(&path).map_err(|e| Failure::file("write", &path, &e))?;
+        let file = files::create(&path)?;
         let tasks = workload.tasks.len();
         let mut partition_of = vec![usize::MAX; tasks];
         for (index, partition) in workload.system.partitions.iter().enumerate() {

@@ -3,11 +3,17 @@
 //! The file of `--trace` is the one that is written. When the next record might not fit, `t.jsonl` becomes `t.1.jsonl`, `t.1.jsonl` becomes
 //! `t.2.jsonl` and so on, and the oldest file is removed. Each file begins with the header of the trace. The files are renamed by the
 //! thread that writes them, since a disk may hold that up.
+//!
+//! Only traces are renamed or removed: a file with such a name that holds something else is refused before the first record, and ends the trace when it
+//! comes later. The file that is written is locked at any instant ([`files`]), so that no other command takes its name.
 
 use super::behind::{Behind, Sink};
+use crate::failure::Failure;
+use crate::files::{self, Locked, Unlocked};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +22,7 @@ use takt_core::record::RecordKind;
 use takt_core::time::Time;
 use takt_trace::timeline::Policies;
 use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Writer};
+use takt_workload::Code;
 
 /// The least size of a file: a header, and room for a few records.
 pub(crate) const LEAST: u64 = 64 << 10;
@@ -61,16 +68,83 @@ pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Makes room for a new file: each older one gets the next number, and those beyond the bound are removed.
+/// Whether a file begins as a trace does that has its name. An empty file is one whose writer died.
+fn is_trace(path: &Path) -> io::Result<bool> {
+    let Some(format) = Format::from_path(path) else { return Ok(false) };
+    let mut start = Vec::new();
+    File::open(path)?.take(takt_trace::START as u64).read_to_end(&mut start)?;
+    Ok(takt_trace::is_trace(format, &start))
+}
+
+/// Whether a series can have this name: each file that it would rename or remove is a trace.
+///
+/// # Errors
+/// Status 2 when one is something else.
+pub(crate) fn ready(path: &Path, bound: Bound) -> Result<(), Failure> {
+    let numbered = (1..bound.files).map(|number| older(path, number)).filter(|file| file.exists());
+    let beyond = (bound.files..FILES_MAX).map(|number| older(path, number)).take_while(|file| file.exists());
+    let own = Some(path.to_owned()).filter(|path| path.exists());
+    for file in own.into_iter().chain(numbered).chain(beyond) {
+        if file.is_file() && is_trace(&file).map_err(|e| Failure::file("read", &file, &e))? {
+            continue;
+        }
+        let message =
+            format!("`--trace-size` would rename or remove `{}`, which is no trace of that format", file.display());
+        return Err(Failure::input(
+            Code::WrongFormat,
+            message,
+            "name another file by `--trace`, or move that one away",
+        ));
+    }
+    Ok(())
+}
+
+/// A file of the series that may be renamed or removed.
+///
+/// # Errors
+/// It is no trace, or another process writes it.
+fn movable(file: PathBuf) -> io::Result<PathBuf> {
+    if !is_trace(&file)? {
+        return Err(io::Error::other(format!("`{}` is no file of this series", file.display())));
+    }
+    match files::lock_open(File::open(&file)?, &file, false) {
+        Err(Unlocked::InUse(_)) => Err(io::Error::other(format!("another process writes `{}`", file.display()))),
+        _ => Ok(file),
+    }
+}
+
+/// Makes room for the number 1: each older file gets the next number, and those beyond the bound are removed.
 fn shift(path: &Path, files: u64) -> io::Result<()> {
     // Also those of an earlier run with more files.
-    for number in (files - 1..FILES_MAX).take_while(|number| older(path, *number).exists()) {
-        fs::remove_file(older(path, number))?;
+    for file in (files - 1..FILES_MAX).map(|number| older(path, number)).take_while(|file| file.exists()) {
+        fs::remove_file(movable(file)?)?;
     }
     for number in (1..files - 1).rev().filter(|number| older(path, *number).exists()) {
-        fs::rename(older(path, number), older(path, number + 1))?;
+        fs::rename(movable(older(path, number))?, older(path, number + 1))?;
     }
-    fs::rename(path, older(path, 1))
+    Ok(())
+}
+
+/// Begins a new file in the place of one that gets the number 1. The name always belongs to a locked file.
+fn replace(path: &Path, files: u64) -> io::Result<Option<Locked>> {
+    shift(path, files)?;
+    let first = older(path, 1);
+    let locked = files::lock_open(File::create_new(&first)?, &first, true)?;
+    match renameat_with(CWD, &first, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
+        // The file system cannot exchange two files.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            // This removes the new file, too.
+            drop(locked);
+            fs::rename(path, &first)?;
+            return Ok(files::lock_open(File::create_new(path)?, path, true)?);
+        }
+        Err(e) => return Err(e.into()),
+    }
+    Ok(locked.map(|mut locked| {
+        locked.renamed(path);
+        locked
+    }))
 }
 
 /// The file that is written, at the thread that writes.
@@ -78,16 +152,17 @@ pub(crate) struct Current {
     path: PathBuf,
     files: u64,
     file: File,
+    locked: Option<Locked>,
 }
 
 impl Current {
     /// Creates the first file. One of an earlier run becomes an older file of the series.
     pub(crate) fn create(path: &Path, bound: Bound) -> io::Result<Current> {
+        let mut locked = None;
         if path.is_file() && fs::metadata(path)?.len() > 0 {
-            shift(path, bound.files)?;
+            locked = replace(path, bound.files)?;
         }
-        let file = File::create(path)?;
-        Ok(Current { path: path.to_owned(), files: bound.files, file })
+        Ok(Current { path: path.to_owned(), files: bound.files, file: File::create(path)?, locked })
     }
 }
 
@@ -102,8 +177,9 @@ impl Write for Current {
 
 impl Sink for Current {
     fn next(&mut self) -> io::Result<()> {
-        shift(&self.path, self.files)?;
-        self.file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        // The lock of the old file ends after the new one is in its place.
+        self.locked = replace(&self.path, self.files)?;
+        self.file = File::create(&self.path)?;
         Ok(())
     }
 }
@@ -322,19 +398,68 @@ mod tests {
         assert_eq!(older(Path::new("d/t.jsonl"), 12), Path::new("d/t.12.jsonl"));
     }
 
+    const HEAD: &str = "{\"takt_trace\":1,";
+
     #[test]
-    fn no_shift_leaves_more_files_than_the_bound() {
+    fn no_file_is_left_beyond_the_bound() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.csv");
+        let path = dir.path().join("t.jsonl");
+        let write = |round: &str| fs::write(&path, format!("{HEAD}{round}")).unwrap();
         for round in 0..9 {
-            fs::write(&path, round.to_string()).unwrap();
-            shift(&path, 4).unwrap();
+            write(&round.to_string());
+            drop(replace(&path, 4).unwrap());
         }
-        let texts = || files(&path).iter().filter_map(|file| fs::read_to_string(file).ok()).collect::<Vec<_>>();
+        let texts = || {
+            let texts = files(&path).into_iter().filter_map(|file| fs::read_to_string(file).ok());
+            texts.map(|text| text.replace(HEAD, "")).collect::<Vec<_>>()
+        };
+        // The last new file was empty.
         assert_eq!(texts(), ["6", "7", "8"]);
         // An earlier run had more.
-        fs::write(&path, "9").unwrap();
-        shift(&path, 2).unwrap();
+        write("9");
+        drop(replace(&path, 2).unwrap());
         assert_eq!(texts(), ["9"]);
+    }
+
+    /// A file of another program that has a name of the series stays, before the first record and later.
+    #[test]
+    fn only_traces_are_renamed_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.csv");
+        let bound = Bound { size: LEAST, files: 5 };
+        ready(&path, bound).unwrap();
+        for number in [0, 1, 4, 5, 7] {
+            let file = if number == 0 { path.clone() } else { older(&path, number) };
+            fs::write(&file, "at_ns,value\n1,2\n").unwrap();
+            // The number 7 is reached only where 5 and 6 are there.
+            assert_eq!(ready(&path, bound).is_err(), number != 7, "{number}");
+            fs::write(older(&path, 5), "").unwrap();
+            fs::write(older(&path, 6), "").unwrap();
+            let reached = ready(&path, bound).is_err();
+            fs::remove_file(older(&path, 5)).unwrap();
+            fs::remove_file(older(&path, 6)).unwrap();
+            assert_eq!(reached, number != 5, "{number}");
+            let _ = fs::remove_file(&file);
+        }
+        fs::write(older(&path, 4), "mine").unwrap();
+        fs::write(&path, "at_ns,applied_ns").unwrap();
+        assert!(replace(&path, 5).unwrap_err().to_string().contains("data.4.csv"));
+        assert_eq!(fs::read_to_string(older(&path, 4)).unwrap(), "mine");
+        assert!(!older(&path, 1).exists());
+    }
+
+    /// The name of the series always belongs to a locked file, however often the file changes.
+    #[test]
+    fn the_file_that_is_written_is_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.jsonl");
+        let mut current = Current::create(&path, Bound { size: LEAST, files: 3 }).unwrap();
+        for round in 0..4 {
+            current.write_all(HEAD.as_bytes()).unwrap();
+            current.next().unwrap();
+            assert!(File::open(&path).unwrap().try_lock().is_err(), "{round}");
+            // An older file is free.
+            File::open(older(&path, 1)).unwrap().try_lock().unwrap();
+        }
     }
 }

@@ -117,7 +117,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay).chain(&args.changes);
-    files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows).chain(&args.energy))?;
+    let _outputs =
+        files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows).chain(&args.energy))?;
     let (record, changing) = if args.replay.is_some() { (record, None) } else { (None, record) };
     let given = changing.map(|record| changes(record, &mut workload)).transpose()?;
     let (length, replayed) = prepare(args, record, given.as_ref(), &mut workload)?;
@@ -212,33 +213,38 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::input(Code::NoEffect, message, "add `platform:` to the file, or leave `--energy` out"));
     }
     if let (Some(path), Some(power)) = (&args.energy, &power) {
-        let file = File::create(path).map_err(|e| Failure::write(path, &e))?;
-        let mut file = BufWriter::new(file);
+        let mut file = BufWriter::new(files::create(path)?);
         power::write_csv(power, &mut file).and_then(|()| file.flush()).map_err(|e| Failure::write(path, &e))?;
     }
     let simulated =
         Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks, power };
-    if args.output.json {
-        let (mut more, tasks) = simulated.json();
-        more["source"] = "sim".into();
-        if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
-            more["replay"] = replay_json(path, replay);
+    // A failure to print must not keep the files from their ends.
+    let mut show = || -> Result<(), Failure> {
+        if args.output.json {
+            let (mut more, tasks) = simulated.json();
+            more["source"] = "sim".into();
+            if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
+                more["replay"] = replay_json(path, replay);
+            }
+            let mut all = general(&workload, replayed.is_some());
+            all.extend(crate::modules::failures(&workload));
+            all.extend(summary.remarks());
+            summary.write_json(more, &all, tasks, &mut out)?;
+        } else if args.output.for_people() {
+            heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
+            summary.print(&mut out)?;
+            simulated.print(&mut out)?;
+            crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         }
-        let mut all = general(&workload, replayed.is_some());
-        all.extend(crate::modules::failures(&workload));
-        all.extend(summary.remarks());
-        summary.write_json(more, &all, tasks, &mut out)?;
-    } else if args.output.for_people() {
-        heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
-        summary.print(&mut out)?;
-        simulated.print(&mut out)?;
-        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
-    }
+        Ok(())
+    };
+    let shown = show();
     if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
         write_rounds(path, &header::header(&workload, "sim", None), rounds)?;
     }
-    recorder.finish(Time::ZERO + end, 0, None, &mut out)?;
-    log.map_or(Ok(()), ScheduleLog::finish)?;
+    let drawn = recorder.finish(Time::ZERO + end, 0, None, &mut out);
+    let logged = log.map_or(Ok(()), ScheduleLog::finish);
+    drawn.and(logged).and(shown)?;
     out.flush()?;
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
 }

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let files = if *series { series::files(file) } else { vec![file.clone()] };
             let mut trace = if *series { joined(&files)? } else { read(file)? };
             within(&trace, *from, *to)?;
-            ready(&files, [output])?;
+            let _outputs = ready(&files, [output])?;
             let range = (Time::ZERO + from.unwrap_or(Span::ZERO), to.map(|to| Time::ZERO + to));
             match jobs {
                 true => write_jobs(&trace, output)?,
@@ -543,7 +543,7 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
     if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
         footer.end = footer.end.min(to);
     }
-    let file = File::create(output).map_err(|e| Failure::file("write", output, &e))?;
+    let file = files::create(output)?;
     let writer = takt_trace::writer(format, &trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
     pour(trace, writer).map_err(|e| Failure::write(output, &e))
 }
@@ -554,7 +554,7 @@ fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
         let message = format!("`{}` does not end in .csv", output.display());
         return Err(Failure::input(Code::WrongFormat, message, "a table of jobs is written as CSV: name it .csv"));
     }
-    let file = File::create(output).map_err(|e| Failure::file("write", output, &e))?;
+    let file = files::create(output)?;
     let table = JobTable::new(&trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
     pour(trace, Box::new(table)).map_err(|e| Failure::write(output, &e))
 }

@@ -2,10 +2,10 @@
 
 use super::wire::{Reply, Request};
 use crate::failure::Failure;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use takt_linux::RunId;
 use takt_linux::socket;
 use takt_workload::Code;
@@ -13,15 +13,53 @@ use takt_workload::Code;
 /// How long most answers may take. Changes wait for the next step of the engine, and a policy may take long to build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the next line of an answer may take; `None` is without a limit. If the run ends, it closes the connection.
-fn patience(request: &Request) -> Option<Duration> {
+/// How long a process may initialise, or a table may wait for the end of its major frame. The file of the run decides, and its lengths are shorter.
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The longest line of an answer: more than the status of as many tasks as a file can have. Another program may listen at a path.
+const ANSWER_MAX: u64 = 256 << 20;
+
+/// How long the next line of an answer may take as a whole. If the run ends, it closes the connection.
+fn patience(request: &Request) -> Duration {
     match request {
-        // A process initialises, or a table waits for the end of its major frame, for as long as the file says.
-        Request::Add { .. } | Request::Reload { .. } => None,
-        Request::Watch { interval_ms } | Request::Top { interval_ms } => {
-            Some(PATIENCE + Duration::from_millis(*interval_ms))
+        Request::Add { .. } | Request::Reload { .. } => LONG_PATIENCE,
+        Request::Watch { interval_ms } | Request::Top { interval_ms } => PATIENCE + Duration::from_millis(*interval_ms),
+        _ => PATIENCE,
+    }
+}
+
+/// Reads a line of at most `most` bytes until an instant. `wait` bounds how long the next read may take. Empty at the end of the input.
+///
+/// # Errors
+/// The line is longer, or takes longer.
+fn line<R: BufRead>(
+    input: &mut R,
+    most: u64,
+    until: Instant,
+    wait: impl Fn(&R, Duration) -> io::Result<()>,
+) -> io::Result<String> {
+    let mut line = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the answer takes too long"));
         }
-        _ => Some(PATIENCE),
+        wait(input, left)?;
+        let bytes = match input.fill_buf() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
+            bytes => bytes?,
+        };
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        line.extend_from_slice(&bytes[..taken]);
+        input.consume(taken);
+        if line.len() as u64 > most {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the answer exceeds {} MiB", most >> 20)));
+        }
+        if taken == 0 || end.is_some() {
+            return String::from_utf8(line).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text"));
+        }
     }
 }
 
@@ -29,6 +67,8 @@ fn patience(request: &Request) -> Option<Duration> {
 pub(crate) struct Connection {
     lines: BufReader<UnixStream>,
     path: PathBuf,
+    /// How long each line may take since the last request.
+    patience: Duration,
 }
 
 /// The live runs of this user: their names and sockets.
@@ -74,16 +114,12 @@ impl Connection {
     /// # Errors
     /// When no process listens there.
     pub(crate) fn open(path: &Path) -> Result<Connection, Failure> {
-        let stream = UnixStream::connect(path).and_then(|stream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Ok(stream)
-        });
+        let stream = socket::connect(path, PATIENCE);
         let stream = stream.map_err(|e| {
             let message = format!("cannot reach a run at `{}`: {e}", path.display());
             Failure::input(Code::NoRun, message, "only its own user and root reach a run; has it ended?")
         })?;
-        Ok(Connection { lines: BufReader::new(stream), path: path.to_owned() })
+        Ok(Connection { lines: BufReader::new(stream), path: path.to_owned(), patience: PATIENCE })
     }
 
     fn lost(&self, why: impl std::fmt::Display) -> Failure {
@@ -96,9 +132,8 @@ impl Connection {
     /// # Errors
     /// The run has gone.
     pub(crate) fn send(&mut self, request: &Request) -> Result<(), Failure> {
-        let stream = self.lines.get_mut();
-        let written =
-            stream.set_read_timeout(patience(request)).and_then(|()| stream.write_all(request.line().as_bytes()));
+        self.patience = patience(request);
+        let written = self.lines.get_mut().write_all(request.line().as_bytes());
         written.map_err(|e| self.lost(e))
     }
 
@@ -107,10 +142,11 @@ impl Connection {
     /// # Errors
     /// The run does not answer, or in another version.
     pub(crate) fn next(&mut self) -> Result<Option<Reply>, Failure> {
-        let mut line = String::new();
-        match self.lines.read_line(&mut line) {
-            Ok(0) => Ok(None),
-            Ok(_) => Reply::parse(&line).map(Some).map_err(|e| self.lost(e)),
+        let until = Instant::now() + self.patience;
+        let wait = |lines: &BufReader<UnixStream>, left: Duration| lines.get_ref().set_read_timeout(Some(left));
+        match line(&mut self.lines, ANSWER_MAX, until, wait) {
+            Ok(line) if line.is_empty() => Ok(None),
+            Ok(line) => Reply::parse(&line).map(Some).map_err(|e| self.lost(e)),
             Err(e) => Err(self.lost(e)),
         }
     }
@@ -146,16 +182,46 @@ mod tests {
         let _listener = UnixListener::bind(&path).unwrap();
         let longest = Duration::from_millis(*INTERVAL_MS.end());
         for (request, least) in [
-            (Request::Watch { interval_ms: *INTERVAL_MS.end() }, Some(longest)),
-            (Request::Top { interval_ms: *INTERVAL_MS.end() }, Some(longest)),
-            (Request::Status {}, Some(Duration::from_secs(1))),
-            (Request::Add { task: "a".into(), file: None }, None),
+            (Request::Watch { interval_ms: *INTERVAL_MS.end() }, longest),
+            (Request::Top { interval_ms: *INTERVAL_MS.end() }, longest),
+            (Request::Status {}, Duration::from_secs(1)),
+            (Request::Add { task: "a".into(), file: None }, Duration::from_secs(600)),
         ] {
             let mut run = Connection::open(&path).unwrap();
             run.send(&request).unwrap();
-            let limit = run.lines.get_ref().read_timeout().unwrap();
-            // `None` has no limit.
-            assert!(limit.is_none() == least.is_none() && limit >= least, "{request:?}: {limit:?}");
+            assert!(run.patience >= least, "{request:?}: {:?}", run.patience);
         }
+    }
+
+    /// An input that never ends a line.
+    struct Endless;
+
+    impl io::Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            into.fill(b'x');
+            Ok(into.len())
+        }
+    }
+
+    /// A program at a path may write without end, or a byte now and then.
+    #[test]
+    fn an_answer_has_limits_of_size_and_time() {
+        fn free<R>(_: &R, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+        let late = Instant::now() + LONG_PATIENCE;
+        let why = |result: io::Result<String>| result.unwrap_err().kind();
+        let mut endless = BufReader::new(Endless);
+        assert_eq!(why(line(&mut endless, 1 << 20, late, free)), io::ErrorKind::InvalidData);
+        assert_eq!(why(line(&mut endless, u64::MAX, Instant::now(), free)), io::ErrorKind::TimedOut);
+        // Each wait ends with the time of the whole line.
+        let bounded = |_: &BufReader<&[u8]>, left: Duration| {
+            if left > LONG_PATIENCE { Err(io::Error::other("long")) } else { Ok(()) }
+        };
+        let mut two = BufReader::with_capacity(2, &b"12345\nab\n"[..]);
+        assert_eq!(line(&mut two, 8, late, bounded).unwrap(), "12345\n");
+        assert_eq!(line(&mut two, 2, late, free).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(line(&mut BufReader::new(&b""[..]), 8, late, free).unwrap(), "");
+        assert_eq!(why(line(&mut BufReader::new(&b"\xff\n"[..]), 8, late, free)), io::ErrorKind::InvalidData);
     }
 }

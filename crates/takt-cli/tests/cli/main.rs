@@ -20,6 +20,7 @@ mod mcu;
 
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
+mod outputs;
 mod placement;
 mod policy_modules;
 mod power;

@@ -11,6 +11,7 @@ mod isolate;
 mod jobs;
 mod kernel;
 mod latency;
+mod limits;
 mod misbehaviour;
 mod modules;
 mod namespaces;

@@ -73,6 +73,9 @@ fn group_of(name: &str) -> String {
 
 /// The kernel has refused something that root may do elsewhere.
 pub(super) fn failed(what: &str, error: &io::Error) -> Refusal {
+    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        return Refusal::Full(format!("{what}: {error}"));
+    }
     Refusal::Machine(format!("{what}: {error}"), "`takt doctor` reports what this machine can do".into())
 }
 

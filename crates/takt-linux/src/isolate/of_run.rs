@@ -32,6 +32,10 @@ pub fn open() -> Result<Isolator<Linux>, Refusal> {
             "CPU sets, interrupts and kernel threads belong to root: nothing was changed".into(),
             "run it as root: sudo takt …".into(),
         ),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Refusal::Full(format!(
+            "the journal {} cannot be written: {e}; nothing was changed",
+            Linux::journal().display()
+        )),
         io::ErrorKind::TimedOut => Refusal::Machine(
             format!("another process changes isolations: {e}; nothing was changed"),
             "wait for the end of that process, or end it".into(),

@@ -18,6 +18,9 @@ pub enum Refusal {
     /// This machine or this user cannot: the reason, and what to do.
     #[error("{0}")]
     Machine(String, String),
+    /// There is no room for the journal of changes: the reason.
+    #[error("{0}")]
+    Full(String),
     /// Something could not be restored. The journal remains, so the command can be repeated.
     #[error("{0}")]
     NotRestored(String),
@@ -29,6 +32,7 @@ impl Refusal {
     pub fn fix(&self) -> &str {
         match self {
             Refusal::Request(_, fix) | Refusal::InUse(_, fix) | Refusal::Machine(_, fix) => fix,
+            Refusal::Full(_) => "free some space on the file system of /run (`df /run`, `df -i /run`)",
             Refusal::MissingCpus(_) => "name CPUs of this machine",
             Refusal::Unknown(_) => "`takt isolate status` lists the isolations",
             Refusal::NotRestored(_) => "repeat `takt isolate undo` as root when the cause is removed",

@@ -173,9 +173,7 @@ fn series(args: &Args, frames: &[i64], about: &[String]) -> String {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    if let Some(path) = &args.out {
-        crate::files::writable(path)?;
-    }
+    let _outputs = args.out.as_deref().map(files::writable).transpose()?;
     let (seconds, rounds) = if args.quick { (1, 1) } else { (args.seconds, args.rounds.rounds) };
     let session = Session::begin("decode", rounds, args.quick);
     let version = String::from_utf8_lossy(&ffmpeg(&["-version"])?.stdout).lines().next().unwrap_or("").to_owned();

@@ -34,6 +34,7 @@ pub(crate) fn failure(refusal: Refusal) -> Failure {
         Refusal::Unknown(_) => Failure::input(Code::UnknownName, &refusal, fix),
         Refusal::InUse(..) => Failure::machine(Code::CpuInUse, &refusal, fix),
         Refusal::Machine(..) => Failure::machine(Code::MissingCapability, &refusal, fix),
+        Refusal::Full(_) => Failure::machine(Code::UnwritableFile, &refusal, fix),
         Refusal::NotRestored(_) => Failure::machine(Code::CleanupFailed, &refusal, fix),
     }
 }

@@ -104,7 +104,7 @@ fn sweep(args: &Sweep) -> Outcome {
         }
     }
     let files = [&args.output, &args.csv, &args.histogram, &args.html, &args.tails, &args.density];
-    files::ready([], files.into_iter().flatten())?;
+    let _outputs = files::ready([], files.into_iter().flatten())?;
     let results = sweep::measure(args)?;
     if results.measured().next().is_none() {
         let reasons = results.scenarios.iter().filter_map(|s| Some(format!("{}: {}", s.name, s.skipped.as_ref()?)));

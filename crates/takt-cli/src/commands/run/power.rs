@@ -238,6 +238,13 @@ pub(crate) fn remarks(report: &Report) -> Vec<String> {
         let refused = account.written.failed;
         remarks.push(format!("warning: the kernel refused {refused} writes of power settings, first with: {why}"));
     }
+    let written = &account.written;
+    if written.dropped > 0 {
+        remarks.push(format!(
+            "warning: {} of {} requests for frequencies and idle states were dropped: a newer one came before they were written",
+            written.dropped, written.requested
+        ));
+    }
     if account.written.clamped > 0 {
         let clamped = account.written.clamped;
         remarks.push(format!("note: {clamped} requested frequencies were outside of the limits of the hardware then"));

@@ -260,7 +260,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         let message = format!("within {} there is no whole second in which all copies are at work", args.duration);
         return Err(Failure::input(Code::OutOfRange, message, "raise `--duration`"));
     }
-    ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
+    let _outputs =
+        ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
     let names = cases.names();
     let blocks = experiment::blocks(cases.cases.len(), cases.seeds(), BLOCK);
     let subject = Subject { format: "takt sweep copies 1", setup: cases.setup(), questions: names.len() };

@@ -87,7 +87,7 @@ pub(super) fn carry_out<T: Found>(
     unit: &'static str,
     work: impl Fn(Block) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
-    let state = State::open(common.state.as_deref(), subject)?;
+    let mut state = State::open(common.state.as_deref(), subject)?;
     // Whoever sees the state may end the experiment, and is told what it keeps.
     let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
     // Whoever cannot keep the state learns it now.
@@ -105,7 +105,7 @@ pub(super) fn carry_out<T: Found>(
             scope.spawn(|| {
                 let Some(signal) = signals.forever().next() else { return };
                 // Whoever waits for it stays waiting: this is the end.
-                let shared = lock();
+                let mut shared = lock();
                 progress.finish();
                 let done: u64 = blocks.iter().filter(|b| shared.0.done.contains_key(b)).map(|b| b.2).sum();
                 if shared.0.save().is_ok() {
@@ -136,7 +136,7 @@ pub(super) fn carry_out<T: Found>(
         )
     });
     progress.finish();
-    let (state, _, failed) = shared.into_inner().expect("the workers have ended");
+    let (mut state, _, failed) = shared.into_inner().expect("the workers have ended");
     found.into_iter().find_map(Result::err).map_or(Ok(()), Err)?;
     failed.map_or(Ok(()), Err)?;
     if !missing.is_empty() {

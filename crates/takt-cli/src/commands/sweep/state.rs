@@ -1,6 +1,7 @@
 //! What an experiment has found so far, in a file, so that a second call goes on where the first one ended.
 
 use crate::failure::Failure;
+use crate::files::{self, Locked};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,6 +36,8 @@ pub(super) struct Subject {
 /// The blocks that are done.
 pub(super) struct State<'a, T> {
     path: Option<PathBuf>,
+    /// The file that was read or written last.
+    locked: Option<Locked>,
     subject: &'a Subject,
     pub(super) done: BTreeMap<Block, T>,
 }
@@ -42,11 +45,15 @@ pub(super) struct State<'a, T> {
 impl<'a, T: Found> State<'a, T> {
     /// Reads the file if there is one. Its setup must be this one: what was found under another does not belong here.
     pub(super) fn open(path: Option<&Path>, subject: &'a Subject) -> Result<State<'a, T>, Failure> {
-        let mut state = State { path: path.map(Path::to_path_buf), subject, done: BTreeMap::new() };
+        let path_buf = path.map(Path::to_path_buf);
+        let mut state = State { path: path_buf, locked: None, subject, done: BTreeMap::new() };
         let Some(path) = path else { return Ok(state) };
+        state.locked = files::lock(path)?;
+        if state.locked.as_ref().is_some_and(Locked::is_new) {
+            return Ok(state);
+        }
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(state),
             Err(e) => return Err(Failure::file("read", path, &e)),
         };
         let name = path.display();
@@ -74,7 +81,7 @@ impl<'a, T: Found> State<'a, T> {
 
     /// Writes everything into a new file and puts it in the place of the old one, so that whoever is interrupted leaves one of
     /// the two.
-    pub(super) fn save(&self) -> Result<(), Failure> {
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         let fault = |e: &io::Error| Failure::file("write", path, e);
         let row = |((point, first, sets), found): (&Block, &T)| -> Value {
@@ -86,7 +93,11 @@ impl<'a, T: Found> State<'a, T> {
         let whole = json!({"format": self.subject.format, "setup": self.subject.setup, "done": rows});
         writeln!(file, "{whole}").map_err(|e| fault(&e))?;
         file.as_file().sync_data().map_err(|e| fault(&e))?;
+        // Another process that waits for the old file finds the new one locked.
+        let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
+        let mut locked = files::lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
         file.persist(path).map_err(|e| fault(&e.error))?;
+        std::mem::swap(&mut self.locked, &mut locked);
         Ok(())
     }
 }
