@@ -6,7 +6,8 @@
 //! when they are asked for: kills and many clients (`--only faults`), commands of `takt ctl` (`--only soak`), faults around
 //! runs (`--only recovery`), limits of processes (`--only limits`), isolations that are killed, here and in a virtual machine (`--only isolate`), containers
 //! beside each other (`--only another-namespace`), the outcomes of each drawn workload by
-//! each mechanism (`--only outcomes`), and attempts of another user against runs of root (`--only another-user`).
+//! each mechanism (`--only outcomes`), attempts of another user against runs of root (`--only another-user`),
+//! and large files and modules (`--only large-input`).
 
 use crate::vm;
 use crate::workspace::{Outcome, cargo, released, root};
@@ -73,12 +74,13 @@ enum Part {
     AnotherNamespace,
     Verdicts,
     Limits,
+    LargeInput,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 12] = [
+const PARTS: [(&str, Part, Try); 13] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
@@ -91,6 +93,7 @@ const PARTS: [(&str, Part, Try); 12] = [
     ("another-namespace", Part::AnotherNamespace, another_namespace),
     ("verdicts", Part::Verdicts, verdicts),
     ("limits", Part::Limits, limits),
+    ("large-input", Part::LargeInput, large_input),
 ];
 
 /// How many files a round of `verdicts` draws.
@@ -213,6 +216,17 @@ fn another_user(_: Duration) -> Result<Findings> {
         &[
             ("real::security::another_user_succeeds_in_no_attempt", "TAKT_OTHER_USER", "50"),
             ("real::security::links_of_another_user_lead_to_no_file_of_root", "TAKT_OTHER_USER", "1"),
+        ],
+    )
+}
+
+/// Files with 60,000 tasks for sixty runs, each of which ends while it reads one; and modules that would take all memory.
+fn large_input(_: Duration) -> Result<Findings> {
+    real(
+        "real",
+        &[
+            ("real::control::a_large_file_delays_no_end", "TAKT_LARGE", "60"),
+            ("real::modules::files_that_are_no_policies", "TAKT_LARGE", "1"),
         ],
     )
 }

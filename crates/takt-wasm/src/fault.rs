@@ -16,6 +16,16 @@ pub enum LoadError {
     /// It is no WebAssembly module, or uses what the interpreter does not have.
     #[error("it is no WebAssembly module: {0}")]
     NotWasm(String),
+    /// It has more of something than a policy needs, so that its memory would not be bounded.
+    #[error("it has {count} {what}, and a policy has at most {most}")]
+    #[expect(missing_docs, reason = "they are in the text")]
+    TooMuch { what: &'static str, count: u64, most: u64 },
+    /// It uses an instruction whose time and memory are not bounded.
+    #[error("it uses the instruction `{0}`, which no policy needs")]
+    Instruction(&'static str),
+    /// This process cannot allocate the memory that a module of this size may need, in MiB.
+    #[error("there is no memory for it: it may need {0} MiB")]
+    NoMemory(u64),
     /// It imports something.
     #[error("it imports `{0}`, and a policy imports nothing")]
     Imports(String),

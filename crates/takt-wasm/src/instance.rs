@@ -1,5 +1,6 @@
 //! A module in the interpreter: its memory, and the calls into it.
 
+use crate::contents::{ENTRIES, MEMORY, TABLES, find_memory};
 use crate::fault::{Fault, LoadError};
 use crate::loaded::Loaded;
 use takt_core::model::{ResourceId, TaskId, Terms};
@@ -9,12 +10,9 @@ use takt_wasm_module::ABI;
 use takt_wasm_module::wire::{self, Areas, Built, Profile, Setup, Wire};
 use takt_wasm_module::words::{HEAD, Question, ROW, Row, TERMS_WORDS, head, input_words, optional};
 use wasmi::{
-    CompilationMode, Config, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TrapCode,
-    TypedFunc,
+    CompilationMode, Config, Engine, ExternType, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder,
+    TrapCode, TypedFunc,
 };
-
-/// The most memory that a module may have while its policy is built, in bytes.
-const MEMORY: usize = 64 << 20;
 
 /// A page of a module's memory, in bytes.
 const PAGE: usize = 64 << 10;
@@ -27,6 +25,12 @@ pub(crate) fn interpreter() -> Engine {
     let mut config = Config::default();
     config.consume_fuel(true).compilation_mode(CompilationMode::Eager);
     Engine::new(&config)
+}
+
+/// Bounds what an instance allocates, with so many bytes of memory. No instruction of an accepted module grows tables.
+fn limits(memory: usize) -> StoreLimits {
+    let limits = StoreLimitsBuilder::new().memory_size(memory).memories(1).instances(1);
+    limits.tables(TABLES as usize).table_elements(ENTRIES as usize).build()
 }
 
 /// The fault behind an error of the interpreter.
@@ -63,8 +67,11 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub(crate) fn new(engine: &Engine, module: &Module) -> Result<Opened, LoadError> {
-        let limits = StoreLimitsBuilder::new().memory_size(MEMORY).memories(1).tables(4).instances(1).build();
-        let mut store = Store::new(engine, limits);
+        // Memory and tables that cannot be allocated are refused. Smaller allocations beside them would end the process.
+        if let Some(ExternType::Memory(memory)) = module.get_export("memory") {
+            find_memory(memory.minimum().saturating_mul(PAGE as u64))?;
+        }
+        let mut store = Store::new(engine, limits(MEMORY as usize));
         store.limiter(|limits| limits);
         store.set_fuel(LOAD_FUEL).expect("fuel is metered");
         let instance = Linker::new(engine).instantiate_and_start(&mut store, module);
@@ -137,7 +144,7 @@ impl Opened {
         if (input_words as usize) < words || !lies(input, input_words) || !lies(output, output_words) {
             return Err(said(LoadError::Fails(Fault::Row)));
         }
-        *self.store.data_mut() = StoreLimitsBuilder::new().memory_size(size).memories(1).tables(4).instances(1).build();
+        *self.store.data_mut() = limits(size);
         let instance = Instance {
             ask: self.function("takt_ask").map_err(said)?,
             admits: self.function("takt_admits").map_err(said)?,

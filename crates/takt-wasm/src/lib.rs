@@ -8,6 +8,7 @@
 //! `takt-wasm-module` describes the interface.
 #![forbid(unsafe_code)]
 
+mod contents;
 mod fault;
 mod instance;
 mod loaded;

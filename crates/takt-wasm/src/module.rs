@@ -1,5 +1,6 @@
 //! Files that become entries of registries.
 
+use crate::contents::accepted;
 use crate::fault::LoadError;
 use crate::instance::{Opened, interpreter};
 use crate::loaded::{FALLBACK, FUEL, Loaded, find, loaded};
@@ -50,11 +51,9 @@ pub fn load_bytes(path: &Path, bytes: &[u8]) -> Result<&'static Loaded, LoadErro
     if !bytes.starts_with(b"\0asm") {
         return Err(LoadError::NotWasm("it does not begin with `\\0asm`".to_owned()));
     }
+    let bytes = accepted(bytes)?;
     let engine = interpreter();
     let module = wasmi::Module::new(&engine, bytes).map_err(|error| LoadError::NotWasm(error.to_string()))?;
-    if let Some(import) = module.imports().next() {
-        return Err(LoadError::Imports(format!("{}.{}", import.module(), import.name())));
-    }
     let profile = Opened::new(&engine, &module)?.profile()?;
     let entry = made_entry(profile, &sha256)?;
     let module = Loaded { entry, sha256, path: path.to_owned(), engine, module, failed: OnceLock::new() };

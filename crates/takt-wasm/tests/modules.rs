@@ -279,8 +279,148 @@ fn files_that_are_no_modules_are_refused() {
     let endless = ByHand { more: "(start $s) (func $s (loop $l (br $l)))".into(), ..good() };
     assert!(matches!(refused(&endless.bytes()), LoadError::Fails(Fault::Fuel)));
     let huge = wat::parse_str("(module (memory (export \"memory\") 20000))").expect("a module");
-    assert!(matches!(refused(&huge), LoadError::NotWasm(_) | LoadError::Fails(_)));
+    assert!(matches!(refused(&huge), LoadError::TooMuch { what: "bytes of memory", .. }));
     let name = ByHand { name: "no name", ..good() };
     assert!(matches!(refused(&name.bytes()), LoadError::Profile(_)));
     assert!(matches!(takt_wasm::load(Path::new("absent.wasm")), Err(LoadError::Unreadable(_))));
+}
+
+/// A module by hand with these fields beside its own, and why it is refused.
+fn refused(more: &str) -> LoadError {
+    let module = ByHand { more: more.to_owned(), ..ByHand::new("bounded", "(i32.const 0)") };
+    match load_bytes(Path::new("bounded.wasm"), &module.bytes()) {
+        Ok(_) => panic!("{}: it was loaded", more.get(..60).unwrap_or(more)),
+        Err(error) => error,
+    }
+}
+
+/// Memory that a module needs to be compiled and to run is bounded, of whatever kind it is.
+#[test]
+fn modules_that_need_much_memory_are_refused() {
+    let many = |part: &str, times: usize| part.repeat(times);
+    let blocks = format!("(func {} {})", many("(block ", 1_100), many(")", 1_100));
+    let long = format!("(func {})", many("(drop (f64.const 1))", 450_000));
+    let types: String = (0..100_u64 * 101)
+        .map(|n| {
+            let bit = |bit: u64| if n >> bit & 1 == 0 { "i32 " } else { "i64 " };
+            format!("(type (func (param {})))", (0..14).map(bit).collect::<String>())
+        })
+        .collect();
+    let results = format!("(type (func (result {})))", many("i32 ", 101));
+    for (more, what) in [
+        ("(table 0xffffffff funcref)", "entries of tables"),
+        ("(table 200000000 funcref)", "entries of tables"),
+        ("(table 40000 funcref) (table 40000 externref)", "entries of tables"),
+        (&many("(table 1 funcref)", 5), "tables"),
+        (&many("(global i64 (i64.const 0))", 1_001), "globals"),
+        (&many("(data \"\")", 1_001), "data segments"),
+        (&many("(elem func)", 1_001), "element segments"),
+        (&format!("(func $f) (elem func {})", many("$f ", 65_537)), "entries of element segments"),
+        (&many("(func)", 20_001), "functions"),
+        (&format!("(func (local {}))", many("i64 ", 1_001)), "locals of a function"),
+        (&format!("(func (param {}))", many("i64 ", 101)), "parameters of a function"),
+        (&results, "results of a function"),
+        (&types, "types"),
+        (&blocks, "blocks in each other"),
+        (&long, "bytes of functions"),
+    ] {
+        let error = refused(more);
+        assert!(matches!(error, LoadError::TooMuch { what: found, .. } if found == what), "{what}: {error}");
+    }
+    let memory = wat::parse_str("(module (memory 1025))").expect("a module");
+    let error = load_bytes(Path::new("memory.wasm"), &memory).err().expect("it is too large");
+    assert!(matches!(error, LoadError::TooMuch { what: "bytes of memory", count: 0x401_0000, .. }), "{error}");
+    assert!(matches!(refused("(memory 1)"), LoadError::TooMuch { what: "memories", .. }));
+    for more in ["(func (drop (memory.size)))", "(table 65536 funcref)"] {
+        let module = ByHand { more: more.into(), ..ByHand::new("small", "(i32.const 0)") };
+        loaded(&module.bytes());
+    }
+}
+
+/// No policy needs these instructions, and none of them takes a bounded time or memory.
+#[test]
+fn instructions_for_tables_and_segments_are_refused() {
+    let table = "(table $t 1 funcref) (elem $e func) (data $d \"a\")";
+    let numbers = "(i32.const 0) (i32.const 0) (i32.const 0)";
+    for (code, name) in [
+        (format!("(memory.init $d {numbers})"), "memory.init"),
+        (format!("(table.init $t $e {numbers})"), "table.init"),
+        (format!("(table.copy $t $t {numbers})"), "table.copy"),
+        ("(table.fill $t (i32.const 0) (ref.null func) (i32.const 1))".to_owned(), "table.fill"),
+        ("(drop (table.grow $t (ref.null func) (i32.const 1)))".to_owned(), "table.grow"),
+    ] {
+        let error = refused(&format!("{table} (func {code})"));
+        assert!(matches!(error, LoadError::Instruction(found) if found == name), "{name}: {error}");
+    }
+}
+
+/// The fuel of bulk instructions is that of their length: of the same fuel, a module fills or copies a bounded number of bytes.
+#[test]
+fn bulk_instructions_cost_fuel_by_their_length() {
+    const FUEL: i64 = 1_000_000;
+    const BLOCK: i64 = 100_000;
+    // Counts the blocks at the address 0 until its fuel is exhausted.
+    let count = "(i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))";
+    let blocks = |name: &'static str, instruction: &str, most: i64| {
+        // With more turns than this it ends, and the module does not fail.
+        let more = format!(
+            "(func $bulk (result i32) (local $left i32) (local.set $left (i32.const {most}))
+               (loop $l {instruction} {count}
+                 (local.set $left (i32.sub (local.get $left) (i32.const 1))) (br_if $l (local.get $left)))
+               (i32.const 0))"
+        );
+        let module = loaded(&ByHand { more, ..ByHand::new(name, &on(1, "(call $bulk)")) }.bytes());
+        let profile = &module.entry().profile;
+        let mut spec = PolicySpec::new(profile, Scope::Uniprocessor);
+        let fuel = profile.settings.iter().position(|setting| setting.name == "fuel").expect("a setting");
+        spec.values.set(fuel, Some(FUEL));
+        simulated(divided(spec));
+        module.failed().map(|failed| failed.fault)
+    };
+    let fill = format!("(memory.fill (i32.const 0x210000) (i32.const 1) (i32.const {BLOCK}))");
+    let copy = format!("(memory.copy (i32.const 0x210000) (i32.const 0x230000) (i32.const {BLOCK}))");
+    // At 8 bytes for each unit of fuel it is exhausted, and at 2 bytes it is not.
+    let most = 8 * FUEL / BLOCK;
+    for (names, instruction) in [(["fill-much", "fill-some"], &fill), (["copy-much", "copy-some"], &copy)] {
+        assert_eq!(blocks(names[0], instruction, most), Some(Fault::Fuel), "{instruction}");
+        assert_eq!(blocks(names[1], instruction, 2 * FUEL / BLOCK), None, "{instruction}");
+    }
+}
+
+/// Bulk instructions do as before: overlapping copies, a length of zero, and traps beyond the end of memory.
+#[test]
+fn bulk_instructions_keep_their_meaning() {
+    let byte = |at: i32, value: i32| {
+        format!("(if (i32.ne (i32.load8_u (i32.const {at})) (i32.const {value})) (then (unreachable)))")
+    };
+    let base = 0x21_0000;
+    let bulk = |name: &str, a: i32, b: i32, n: i32| format!("({name} (i32.const {a}) (i32.const {b}) (i32.const {n}))");
+    let store = |at: i32, value: i32| format!("(i32.store8 (i32.const {at}) (i32.const {value}))");
+    let end = 64 << 16;
+    let code = [
+        bulk("memory.fill", base, 7, 100),
+        byte(base + 99, 7),
+        byte(base + 100, 0),
+        (0..100).map(|at| store(base + at, at)).collect::<String>(),
+        bulk("memory.copy", base + 1, base, 99),
+        byte(base + 1, 0),
+        byte(base + 99, 98),
+        bulk("memory.copy", base, base + 1, 99),
+        byte(base + 98, 98),
+        bulk("memory.fill", end, 1, 0),
+        bulk("memory.copy", end, end, 0),
+    ]
+    .concat();
+    let sound = loaded(&ByHand::new("meaning", &on(1, &format!("{code} (i32.const 0)"))).bytes());
+    simulated(divided(PolicySpec::new(&sound.entry().profile, Scope::Uniprocessor)));
+    assert_eq!(sound.failed(), None);
+    for (name, bulk) in [
+        ("fills-beyond", bulk("memory.fill", end - 10, 1, 11)),
+        ("copies-beyond", bulk("memory.copy", end - 10, 0, 11)),
+        ("copies-from-beyond", bulk("memory.copy", 0, end - 10, 11)),
+    ] {
+        let module = loaded(&ByHand::new(name, &on(1, &format!("{bulk} (i32.const 0)"))).bytes());
+        simulated(divided(PolicySpec::new(&module.entry().profile, Scope::Uniprocessor)));
+        assert_eq!(module.failed().map(|failed| failed.fault), Some(Fault::Trap("it left its memory")), "{name}");
+    }
 }

@@ -135,6 +135,9 @@ fn files_that_are_no_policies_change_nothing_in_a_run() {
         write("old.wasm", &ByHand { abi: 0, ..good() }.bytes());
         write("half.wasm", &ByHand { without: "takt_ask", ..good() }.bytes());
         write("good.wasm", &good().bytes());
+        write("table.wasm", &ByHand { more: "(table 0xffffffff funcref)".into(), ..good() }.bytes());
+        let grows = "(table $t 1 funcref) (func (drop (table.grow $t (ref.null func) (i32.const 1))))";
+        write("grows.wasm", &ByHand { more: grows.into(), ..good() }.bytes());
         // Without a writer, its reader would wait for ever.
         let made = Command::new("mkfifo").arg(room.path("pipe.wasm")).status();
         assert!(made.is_ok_and(|status| status.success()));
@@ -145,6 +148,8 @@ fn files_that_are_no_policies_change_nothing_in_a_run() {
             ("half.wasm", "`takt_ask`"),
             ("absent.wasm", "absent.wasm"),
             ("pipe.wasm", "no regular file"),
+            ("table.wasm", "it has 4294967295 entries of tables, and a policy has at most 65536"),
+            ("grows.wasm", "the instruction `table.grow`"),
             ("good.wasm:fuel=1", "`fuel` must be"),
             ("good.wasm:fallback=efd", "did you mean `edf`?"),
             ("good.wasm:nothing=1", "no setting `nothing`"),
