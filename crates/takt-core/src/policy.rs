@@ -22,6 +22,8 @@ pub use context::Context;
 pub use decision::{Assignment, Budget, Clock, Decision};
 pub use event::Event;
 pub use interface::Policy;
+#[cfg(feature = "order")]
+pub use interface::Standing;
 pub use registry::{Build, Entry, Registry};
 pub use state::Job;
 pub use table::PreparedTable;

@@ -179,6 +179,17 @@ impl ReadyQueue {
     }
 }
 
+/// The keys of both in ascending order, where each is in ascending order itself. O(both).
+#[cfg(feature = "order")]
+pub(crate) fn merged(one: impl Iterator<Item = Key>, other: impl Iterator<Item = Key>) -> impl Iterator<Item = Key> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    core::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(first), Some(second)) if second < first => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

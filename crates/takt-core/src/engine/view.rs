@@ -102,6 +102,24 @@ impl Engine {
     pub fn home(&self, task: TaskId) -> Option<Place> {
         self.policy.home(task)
     }
+    /// Whether the task's current job has been dispatched.
+    #[must_use]
+    pub fn is_dispatched(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.has_job() && !run.fresh
+    }
+    /// Whether the task's program, which is between two jobs, would begin the current job if that were dispatched now.
+    #[must_use]
+    pub fn may_begin(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.phase == crate::policy::state::Phase::Ready && run.at.is_none() && !run.handler
+    }
+    /// Shows the jobs that may run in the order of the policy ([`Policy::order`]). O(jobs).
+    #[cfg(feature = "order")]
+    pub fn order(&mut self, show: &mut dyn FnMut(crate::policy::Standing<'_>)) {
+        let Engine { state, policy, .. } = self;
+        policy.order(&crate::policy::Context { state, sink: &mut () }, show);
+    }
     /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send
     /// [`Input::Usage`].
     #[must_use]

@@ -6,6 +6,8 @@
 //! only. Unless jobs of different domains share resources, a domain changes nothing in another one, except in lower bands on its CPUs.
 
 use crate::model::{self, CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -137,6 +139,12 @@ impl Policy for Domains {
     /// A lower band has to know which CPUs the higher ones use, so that they name all of them.
     fn passes_changes(&self) -> bool {
         !self.banded
+    }
+
+    /// In the order of the bands. A domain whose policy has no order shows none of its jobs.
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        self.order.iter().for_each(|&index| self.domains[index].guest.order(cx, show));
     }
 
     fn home(&self, task: TaskId) -> Option<Place> {

@@ -35,6 +35,8 @@ struct Fifo {
 }
 
 impl Ordering for Fifo {
+    const WAKES_LAST: bool = true;
+
     fn new(build: &Build<'_>) -> Self {
         Fifo { line: Line::default(), keeps_cpu: scope::keeps_cpu(&build.spec) }
     }

@@ -46,6 +46,7 @@ impl RoundRobin {
 impl Ordering for RoundRobin {
     const TRACKS_RUNNING: bool = true;
     const TIMED: bool = true;
+    const WAKES_LAST: bool = true;
 
     fn new(build: &Build<'_>) -> Self {
         let quanta = vec![Quantum::Fresh; build.system.tasks.len()];
@@ -104,6 +105,9 @@ impl Ordering for RoundRobin {
             first = Some(first.map_or(end, |f: Time| f.min(end)));
         }
         first
+    }
+    fn turn(&self) -> Option<Span> {
+        Some(self.quantum)
     }
     fn decided(&mut self) {
         self.line.decided();

@@ -23,10 +23,14 @@ pub use urgency::Urgency;
 use crate::cpus::CpuSet;
 use crate::model::{Invalid, Kind, PolicySpec, ResourceId, Scope, Setting, TaskId};
 use crate::policies::mapping::Mapper;
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Policy};
 use crate::queue::ReadyQueue;
+#[cfg(feature = "order")]
+use crate::queue::merged;
 use crate::record::Place;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sharing::Sharing;
@@ -42,6 +46,8 @@ pub trait Ordering: Send + Sized + 'static {
     const BY_TERMS: bool = false;
     /// Whether it has a timer (one for each cluster). It requires [`Ordering::TRACKS_RUNNING`]; without that it does not compile.
     const TIMED: bool = false;
+    /// Whether a job that wakes up queues behind all others.
+    const WAKES_LAST: bool = false;
     /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]). It requires [`Ordering::TIMED`].
     const PROMOTES: bool = false;
 
@@ -89,6 +95,11 @@ pub trait Ordering: Send + Sized + 'static {
     /// Whether a job that begins as its task's job on a CPU ends goes on in that one's place, ahead of all that wait.
     fn keeps_cpu(&self) -> bool {
         false
+    }
+
+    /// For how long a job may run that is dispatched now, before the ordering has to know of it; `None` without a limit.
+    fn turn(&self) -> Option<Span> {
+        None
     }
 
     /// A decision has been made.
@@ -181,6 +192,11 @@ struct Cluster {
     alarm: Alarm,
     /// How many CPUs it has, and whether one job that comes moves no other.
     cpus: usize,
+    #[cfg(feature = "order")]
+    places: Vec<Place>,
+    /// The blocked jobs, where they would queue.
+    #[cfg(feature = "order")]
+    blocked: ReadyQueue,
     one_by_one: bool,
     /// What has changed since its last decision, and the number of the one that follows that.
     news: News,
@@ -209,6 +225,10 @@ impl Cluster {
             running: Vec::with_capacity(tasks.len()),
             alarm: Alarm::new(build.timer(index)),
             cpus: places.len(),
+            #[cfg(feature = "order")]
+            places: places.to_vec(),
+            #[cfg(feature = "order")]
+            blocked: ReadyQueue::new(tasks.len()),
             news: News::Nothing,
             next: NEVER,
         }
@@ -217,10 +237,22 @@ impl Cluster {
     /// A job is ready.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn add(&mut self, task: TaskId, urgency: Urgency) {
+        self.is_not_blocked(task);
         if self.ready.insert(urgency.key(task)) < self.cpus {
             let leaves = self.ready.as_slice().get(self.cpus).map(|key| key.task);
             self.note(News::One { comes: Some(task), leaves });
         }
+    }
+
+    /// The task has no blocked job.
+    #[inline]
+    fn is_not_blocked(&mut self, task: TaskId) {
+        #[cfg(feature = "order")]
+        if !self.blocked.as_slice().is_empty() {
+            self.blocked.remove(task);
+        }
+        #[cfg(not(feature = "order"))]
+        let _ = task;
     }
 
     /// A job is not ready any more. Returns whether it was.
@@ -330,11 +362,20 @@ impl<O: Ordering> Scoped<O> {
         Some(self.sharing.as_ref().map_or(effective, |sharing| sharing.own(task)))
     }
 
+    /// The task's job, which had this urgency, is blocked.
+    #[cfg(feature = "order")]
+    fn blocks(&mut self, task: TaskId, own: Urgency, cx: &Context<'_>) {
+        let own = self.ordering.rerank(task, false, cx).unwrap_or(own);
+        let queued = if O::WAKES_LAST { Urgency { rank: i64::MAX, ..own } } else { own };
+        self.clusters.of(task).blocked.insert(queued.key(task));
+    }
+
     /// The task's job is over or blocked.
     #[inline]
     fn leave(&mut self, task: TaskId) {
         let cluster = self.clusters.of(task);
         cluster.take(task);
+        cluster.is_not_blocked(task);
         if O::TRACKS_RUNNING {
             cluster.running.retain(|t| *t != task);
         }
@@ -546,6 +587,8 @@ impl<O: Ordering> Policy for Scoped<O> {
     fn start(&mut self, cx: &mut Context<'_>) {
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
+            #[cfg(feature = "order")]
+            cluster.blocked.clear();
             cluster.running.clear();
             cluster.alarm.clear();
             cluster.next = NEVER;
@@ -564,6 +607,14 @@ impl<O: Ordering> Policy for Scoped<O> {
                 }
             }
             self.ordering.decided();
+        }
+        #[cfg(feature = "order")]
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            if let Some(job) = cx.job(task).filter(|job| !job.ready) {
+                let own = Urgency { rank: self.ordering.rank(task, cx), release: job.release };
+                self.blocks(task, own, cx);
+            }
         }
     }
 
@@ -598,7 +649,13 @@ impl<O: Ordering> Policy for Scoped<O> {
                 self.waits_no_longer(task, cx);
             }
             Event::Block { task, .. } => {
+                #[cfg(feature = "order")]
+                let queued = self.own_urgency(task);
                 self.leave(task);
+                #[cfg(feature = "order")]
+                if let Some(own) = queued {
+                    self.blocks(task, own, cx);
+                }
                 // Who holds what it waits for shall not inherit what it had because it ran.
                 if O::TRACKS_RUNNING
                     && let Some(urgency) = self.ordering.rerank(task, false, cx)
@@ -662,6 +719,17 @@ impl<O: Ordering> Policy for Scoped<O> {
 
     fn home(&self, task: TaskId) -> Option<Place> {
         self.clusters.first_cpu(task)
+    }
+
+    /// Without preemption a job that wakes up does not displace the one that runs, whatever their order.
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        for cluster in self.clusters.iter().filter(|_| O::PREEMPTIVE) {
+            for key in merged(cluster.ready.as_slice().iter().copied(), cluster.blocked.as_slice().iter().copied()) {
+                let limit = cx.budget_left(key.task).into_iter().chain(self.ordering.turn()).min();
+                show(Standing { task: key.task, places: &cluster.places, limit });
+            }
+        }
     }
 
     fn timers(&self) -> u16 {

@@ -7,9 +7,23 @@ use super::table::PreparedTable;
 use crate::cpus::CpuSet;
 use crate::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use crate::record::Place;
+#[cfg(feature = "order")]
+use crate::time::Span;
 #[cfg(feature = "power")]
 use crate::time::Time;
 use alloc::boxed::Box;
+
+/// A job that may run, as [`Policy::order`] shows it.
+#[cfg(feature = "order")]
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// Its task.
+    pub task: TaskId,
+    /// The single-CPU places of its queue, in ascending order.
+    pub places: &'a [Place],
+    /// CPU time after which the policy has to know what the job has consumed, if it runs from now on; `None` without a limit.
+    pub limit: Option<Span>,
+}
 
 /// A scheduling policy.
 ///
@@ -54,6 +68,16 @@ pub trait Policy: Send {
     fn idle_until(&self, cpu: Place, cx: &Context<'_>) -> Option<Time> {
         let _ = (cpu, cx);
         None
+    }
+
+    /// Shows each job once that may run, blocked ones included, for a driver whose kernel switches to the next job when a job blocks. Of two
+    /// jobs that may use the same CPU, the more urgent one comes first; a blocked job comes where it would queue if it woke up now.
+    /// So the ready jobs of a queue of m CPUs that run are the first m, as far as affinities allow.
+    ///
+    /// A policy without such an order shows none, and so does, without more, every policy: then only chosen jobs run. O(jobs).
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        let _ = (cx, show);
     }
 
     /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.

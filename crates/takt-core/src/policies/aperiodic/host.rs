@@ -5,6 +5,8 @@ use super::rule::Rule;
 use crate::cpus::CpuSet;
 use crate::model::{Invalid, TaskId, Terms};
 use crate::policies::scope;
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Build, Context, Decision, Event, Policy};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -58,6 +60,10 @@ impl<R: Rule> Policy for Aperiodic<R> {
     }
 
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        #[cfg(feature = "order")]
+        if let Event::Wake { task } | Event::Finish { task, .. } | Event::Handler { task, .. } = *event {
+            self.0.is_not_blocked(task);
+        }
         match *event {
             Event::Release { task, .. } | Event::Wake { task } => self.0.enter(task, cx),
             Event::Finish { task, consumed, .. } => {
@@ -67,6 +73,8 @@ impl<R: Rule> Policy for Aperiodic<R> {
             Event::Block { task, consumed } => {
                 self.0.charge(task, consumed);
                 self.0.leave(task, cx);
+                #[cfg(feature = "order")]
+                self.0.blocks(task, cx);
             }
             Event::BudgetExpired { task, consumed } => {
                 self.0.charge(task, consumed);
@@ -97,6 +105,11 @@ impl<R: Rule> Policy for Aperiodic<R> {
 
     fn home(&self, task: TaskId) -> Option<Place> {
         self.0.first_cpu(task)
+    }
+
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        self.0.order(cx, show);
     }
 
     fn timers(&self) -> u16 {

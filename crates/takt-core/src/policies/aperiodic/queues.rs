@@ -5,7 +5,11 @@ use crate::cpus::CpuSet;
 use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{Clusters, share};
+#[cfg(feature = "order")]
+use crate::policy;
 use crate::policy::{Alarm, Budget, Build, Clock, Context, Decision};
+#[cfg(feature = "order")]
+use crate::queue::merged;
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};
@@ -67,6 +71,11 @@ struct Server<R> {
 struct Cpu {
     ready: ReadyQueue,
     mapper: Mapper,
+    #[cfg(feature = "order")]
+    places: Vec<Place>,
+    /// The blocked jobs, by the ranks that they had when they blocked.
+    #[cfg(feature = "order")]
+    blocked: ReadyQueue,
     /// Who was chosen last.
     running: Option<TaskId>,
     /// Indexes of its servers.
@@ -115,6 +124,10 @@ impl<R: Rule> Queues<R> {
             at_home.iter().enumerate().for_each(|(slot, s)| servers[*s].slot = slot);
             Cpu {
                 ready: ReadyQueue::new(tasks.len()),
+                #[cfg(feature = "order")]
+                places: places.to_vec(),
+                #[cfg(feature = "order")]
+                blocked: ReadyQueue::new(tasks.len()),
                 mapper: Mapper::new(build, &tasks, places),
                 running: None,
                 alarms: Agenda::new(at_home.len()),
@@ -145,6 +158,8 @@ impl<R: Rule> Queues<R> {
         let now = cx.now();
         for cpu in self.cpus.iter_mut() {
             cpu.ready.clear();
+            #[cfg(feature = "order")]
+            cpu.blocked.clear();
             cpu.running = None;
             cpu.alarm.clear();
             (0..cpu.servers.len()).for_each(|slot| cpu.alarms.remove(slot));
@@ -333,6 +348,42 @@ impl<R: Rule> Queues<R> {
 
     pub(super) fn timers(&self) -> u16 {
         self.cpus.len() as u16
+    }
+
+    /// The task's job is blocked.
+    #[cfg(feature = "order")]
+    pub(super) fn blocks(&mut self, task: TaskId, cx: &Context<'_>) {
+        let rank = self.members[task.index()].server.map_or_else(|| self.rank(task, cx), |s| self.rank_of(s, cx));
+        let release = cx.job(task).map_or(cx.now(), |job| job.release);
+        let blocked = &mut self.cpus.of(task).blocked;
+        blocked.remove(task);
+        blocked.insert(Key { rank, release, task });
+    }
+
+    /// The task has no blocked job.
+    #[cfg(feature = "order")]
+    pub(super) fn is_not_blocked(&mut self, task: TaskId) {
+        self.cpus.of(task).blocked.remove(task);
+    }
+
+    /// Shows the jobs that may run. Jobs of a server without a budget come last, or are not shown, as its standing says.
+    #[cfg(feature = "order")]
+    pub(super) fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(policy::Standing<'_>)) {
+        let standing = |task: TaskId| self.members[task.index()].server.map(|s| self.servers[s].standing);
+        for cpu in &*self.cpus {
+            let mut show = |task: TaskId| {
+                let server = self.members[task.index()].server.map(|s| &self.servers[s]);
+                let left = server.filter(|server| matches!(server.standing, Standing::Served(_)));
+                let left = left.map(|server| server.rule.left(cx.now()));
+                let limit = left.into_iter().chain(cx.own_budget_left(task)).min();
+                show(policy::Standing { task, places: &cpu.places, limit });
+            };
+            let blocked = || cpu.blocked.as_slice().iter().copied();
+            let queues = blocked().filter(|key| matches!(standing(key.task), None | Some(Standing::Served(_))));
+            merged(cpu.ready.as_slice().iter().copied(), queues).for_each(|key| show(key.task));
+            let last = blocked().filter(|key| standing(key.task) == Some(Standing::Background));
+            last.for_each(|key| show(key.task));
+        }
     }
 
     /// Chooses who runs.

@@ -5,6 +5,8 @@ use super::parameters::{Parameters, Reinit, Wake, Which};
 use super::regulator::{Inner, Outer, Split, WHOLE, fine};
 use super::{regulator, setpoints};
 use crate::model::{Invalid, PolicySpec, Scope, TaskId};
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::{Place, RecordKind};
 use crate::time::{Span, divide};
@@ -531,6 +533,32 @@ impl Policy for Ipi {
 
     fn home(&self, task: TaskId) -> Option<Place> {
         self.members[task.index()].home.map(Place)
+    }
+
+    /// As the round continues from the present burst, and then as the next one begins.
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        for (place, core) in (0..).map(Place).zip(&self.cores) {
+            let (done, rest) = core.order.split_at(core.cursor.min(core.order.len()));
+            let is_ahead = |task: &TaskId| core.current == Some(*task) || core.ahead.contains(task);
+            let in_round = |task: &&TaskId| {
+                let m = &self.members[task.index()];
+                m.used < m.burst && !is_ahead(task)
+            };
+            let out_of_round = |task: &&TaskId| {
+                let m = &self.members[task.index()];
+                m.used >= m.burst && !is_ahead(task)
+            };
+            let waiting = core.current.iter().chain(core.ahead.iter().filter(|task| core.current != Some(**task)));
+            let this_round = waiting.chain(rest.iter().filter(in_round));
+            let next_round = done.iter().filter(|task| !is_ahead(task)).chain(rest.iter().filter(out_of_round));
+            for &task in this_round.chain(next_round).filter(|task| cx.job(**task).is_some()) {
+                let m = &self.members[task.index()];
+                let burst = if m.used < m.burst { m.burst - m.used } else { m.burst.max(self.p.least) };
+                let limit = cx.own_budget_left(task).map_or(burst, |own| own.min(burst));
+                show(Standing { task, places: &[place], limit: Some(limit) });
+            }
+        }
     }
 
     fn timers(&self) -> u16 {

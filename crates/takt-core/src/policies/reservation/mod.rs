@@ -19,6 +19,8 @@ mod servers;
 
 use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::Place;
 use crate::time::Time;
@@ -247,6 +249,10 @@ impl<R: Rule> Policy for Reservations<R> {
     }
 
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        #[cfg(feature = "order")]
+        if let Event::Wake { task } | Event::Finish { task, .. } | Event::Handler { task, .. } = *event {
+            self.servers.is_not_blocked(task);
+        }
         match *event {
             Event::Release { task, .. } if self.servers.get(task).busy => self.goes_on(task, cx),
             Event::Release { task, .. } => self.wakes(task, true, cx),
@@ -255,6 +261,8 @@ impl<R: Rule> Policy for Reservations<R> {
             Event::Block { task, consumed } => {
                 self.servers.charge(task, consumed);
                 self.idles(task, false, cx);
+                #[cfg(feature = "order")]
+                self.servers.blocks(task, cx);
             }
             Event::BudgetExpired { task, consumed } => {
                 self.servers.charge(task, consumed);
@@ -302,6 +310,16 @@ impl<R: Rule> Policy for Reservations<R> {
 
     fn home(&self, task: TaskId) -> Option<Place> {
         self.servers.first_cpu(task)
+    }
+
+    #[cfg(feature = "order")]
+    fn order(&self, cx: &Context<'_>, show: &mut dyn FnMut(Standing<'_>)) {
+        // A job that has become ready is no longer blocked, and a blocked server that has used its budget up gets another one when it wakes up.
+        let is_stale = |task: TaskId| {
+            let server = self.servers.get(task);
+            !server.busy && (self.servers.is_used_up(task) || self.rule.is_stale(task, server, cx.now()))
+        };
+        self.servers.order(cx, is_stale, show);
     }
 
     fn timers(&self) -> u16 {

@@ -4,7 +4,11 @@ use super::server::Server;
 use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{Clusters, share};
+#[cfg(feature = "order")]
+use crate::policy::Standing;
 use crate::policy::{Alarm, Build, Context, Decision};
+#[cfg(feature = "order")]
+use crate::queue::merged;
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};
@@ -18,6 +22,11 @@ struct Cluster {
     tasks: Vec<TaskId>,
     /// Jobs that may run, by the deadlines of their servers.
     ready: ReadyQueue,
+    #[cfg(feature = "order")]
+    places: Vec<Place>,
+    /// Blocked jobs, by the deadlines that their servers had when they blocked.
+    #[cfg(feature = "order")]
+    blocked: ReadyQueue,
     /// Jobs that could run if their servers had a budget, which they get by the rule only.
     held: ReadyQueue,
     mapper: Mapper,
@@ -39,6 +48,10 @@ impl Cluster {
         Cluster {
             cpus: places.len(),
             ready: ReadyQueue::new(tasks.len()),
+            #[cfg(feature = "order")]
+            places: places.to_vec(),
+            #[cfg(feature = "order")]
+            blocked: ReadyQueue::new(tasks.len()),
             held: ReadyQueue::new(tasks.len()),
             mapper: Mapper::new(build, &tasks, places),
             running: Vec::with_capacity(places.len()),
@@ -136,6 +149,8 @@ impl Servers {
         }
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
+            #[cfg(feature = "order")]
+            cluster.blocked.clear();
             cluster.held.clear();
             cluster.running.clear();
             (0..cluster.tasks.len()).for_each(|slot| cluster.alarms.remove(slot));
@@ -287,6 +302,51 @@ impl Servers {
     /// The cluster of the first of these places, those of them that belong to it, and the others.
     pub(super) fn split<'a>(&self, places: &'a [Place]) -> Option<(usize, &'a [Place], &'a [Place])> {
         self.clusters.split(places)
+    }
+
+    /// The job of a server is blocked.
+    #[cfg(feature = "order")]
+    pub(super) fn blocks(&mut self, task: TaskId, cx: &Context<'_>) {
+        let rank = self.get(task).deadline.ns();
+        let release = cx.job(task).map_or(cx.now(), |job| job.release);
+        let blocked = &mut self.clusters.of(task).blocked;
+        blocked.remove(task);
+        blocked.insert(Key { rank, release, task });
+    }
+
+    /// The server has no blocked job.
+    #[cfg(feature = "order")]
+    pub(super) fn is_not_blocked(&mut self, task: TaskId) {
+        self.clusters.of(task).blocked.remove(task);
+    }
+
+    /// Shows the jobs that may run, by deadline. Those that would get a later deadline when they wake up come last: `is_stale` says which. A server
+    /// without a budget has none.
+    #[cfg(feature = "order")]
+    pub(super) fn order(
+        &self,
+        cx: &Context<'_>,
+        is_stale: impl Fn(TaskId) -> bool,
+        show: &mut dyn FnMut(Standing<'_>),
+    ) {
+        for cluster in &*self.clusters {
+            let mut show = |task: TaskId| {
+                let left = i64::try_from(self.get(task).left / self.rate(task)).unwrap_or(i64::MAX);
+                let left = if is_stale(task) { self.whole(task) } else { Span::from_ns(left) };
+                let limit = cx.own_budget_left(task).map_or(left, |own| own.min(left));
+                show(Standing { task, places: &cluster.places, limit: Some(limit) });
+            };
+            let blocked = || cluster.blocked.as_slice().iter().filter(|key| !self.get(key.task).throttled).copied();
+            let queues = blocked().filter(|key| !is_stale(key.task));
+            merged(cluster.ready.as_slice().iter().copied(), queues).for_each(|key| show(key.task));
+            blocked().filter(|key| is_stale(key.task)).for_each(|key| show(key.task));
+        }
+    }
+
+    /// The whole budget of a server.
+    #[cfg(feature = "order")]
+    fn whole(&self, task: TaskId) -> Span {
+        self.get(task).budget
     }
 
     /// Chooses who runs in a cluster.
