@@ -54,6 +54,7 @@ impl<A: Actuator> Scheduler<A> {
         let of_kernel = slot.kernel.is_some_and(|kernel| kernel.thawed);
         let outside = matches!(slot.program, Program::Outside { .. });
         let runs = outside || of_kernel || slot.waits != Waits::No || self.setup.engine.place_of(task).is_some();
+        let runs = runs || self.setup.dispatcher.is_thawed(task);
         // An act that is to be repeated comes first. It is repeated before the window is over.
         if !slot.rings.add(now) || !runs || self.refused[task.index()].is_some() {
             return matches!(self.refused[task.index()], Some(Refused::Held { .. }));

@@ -18,6 +18,134 @@ pub(crate) fn highest(lowest: u8) -> u8 {
     MOST.min(lowest.saturating_add(RANGE))
 }
 
+/// Levels for tasks in an order: the more urgent task has the higher FIFO priority. Tasks keep their levels where they can.
+pub(crate) struct Ladder {
+    lowest: u8,
+    /// The first priority above those of ranks.
+    end: u8,
+    /// By task in the order: its level before, if that is in use or may be kept, and its level from now on.
+    before: Vec<(u8, bool)>,
+    levels: Vec<u8>,
+    /// Scratch: by task in the order, the length of the longest chain of kept levels that ends with it, and its predecessor there.
+    chains: Vec<(usize, usize)>,
+    kept: Vec<bool>,
+}
+
+impl Ladder {
+    /// Levels from `lowest` up to below `end`.
+    pub(crate) fn new(lowest: u8, end: u8) -> Ladder {
+        let most = usize::from(end - lowest);
+        Ladder {
+            lowest,
+            end,
+            before: Vec::with_capacity(most),
+            levels: Vec::with_capacity(most),
+            chains: Vec::with_capacity(most),
+            kept: Vec::with_capacity(most),
+        }
+    }
+
+    /// The number of levels.
+    pub(crate) fn levels(&self) -> usize {
+        usize::from(self.end - self.lowest)
+    }
+
+    /// Places so many tasks, at most [`Ladder::levels`], the most urgent one first. `before` gives the level of each, and whether it is thawed: then
+    /// its place among the others must hold all the time. O(tasks) where the order of thawed tasks holds, and O(tasks²) otherwise.
+    pub(crate) fn place(&mut self, tasks: usize, before: impl Fn(usize) -> (u8, bool)) {
+        self.before.clear();
+        self.before.extend((0..tasks).map(before));
+        self.keep();
+        self.levels.clear();
+        let mut upper = self.end;
+        let mut index = 0;
+        while index < tasks {
+            if self.kept[index] {
+                upper = self.before[index].0;
+                self.levels.push(upper);
+                index += 1;
+                continue;
+            }
+            let length = self.kept[index..].iter().take_while(|kept| !**kept).count();
+            let next = index + length;
+            let lower = if next < tasks { self.before[next].0 } else { self.lowest - 1 };
+            if usize::from(upper - lower - 1) < length {
+                // No room: all are spread evenly, so that this is rare.
+                self.levels.clear();
+                return self.spread(tasks, self.end, self.lowest - 1, false, false);
+            }
+            let mut above = upper;
+            let fits = self.before[index..next].iter().all(|(level, _)| {
+                let fits = lower < *level && *level < above;
+                above = *level;
+                fits
+            });
+            match fits {
+                true => self.levels.extend(self.before[index..next].iter().map(|(level, _)| level)),
+                false => self.spread(length, upper, lower, index == 0, next == tasks),
+            }
+            index = next;
+        }
+    }
+
+    /// The most tasks whose levels can stay: a longest descending chain of the levels of thawed tasks.
+    fn keep(&mut self) {
+        let Ladder { before, chains, kept, lowest, end, .. } = self;
+        let is_level = |level: u8| (*lowest..*end).contains(&level);
+        kept.clear();
+        kept.extend(before.iter().map(|(level, thawed)| *thawed && is_level(*level)));
+        let mut last = *end;
+        let descends = before.iter().zip(&*kept).filter(|(_, kept)| **kept).all(|((level, _), _)| {
+            let below = *level < last;
+            last = *level;
+            below
+        });
+        if descends {
+            return;
+        }
+        chains.clear();
+        for index in 0..before.len() {
+            let ahead = (0..index).filter(|other| kept[*other] && before[*other].0 > before[index].0);
+            let best = ahead.max_by_key(|other| chains[*other].0);
+            chains.push(best.map_or((1, usize::MAX), |other| (chains[other].0 + 1, other)));
+        }
+        let longest = (0..before.len()).filter(|index| kept[*index]).max_by_key(|index| chains[*index].0);
+        let mut at = longest.unwrap_or(usize::MAX);
+        kept.fill(false);
+        while at != usize::MAX {
+            kept[at] = true;
+            at = chains[at].1;
+        }
+    }
+
+    /// Levels for so many tasks between two others. At an open end most of the room is left for later tasks.
+    fn spread(&mut self, length: usize, upper: u8, lower: u8, first: bool, last: bool) {
+        let gap = usize::from(upper - lower);
+        let level = |number: usize| match (first, last) {
+            (true, false) if length == 1 => lower + gap.div_ceil(4) as u8,
+            (false, true) if length == 1 => upper - gap.div_ceil(4) as u8,
+            _ => lower + ((length - number) * gap / (length + 1)) as u8,
+        };
+        self.levels.extend((0..length).map(level));
+    }
+
+    /// Calls `set` with each task whose level changes. The order of tasks that keep their places holds meanwhile.
+    ///
+    /// # Errors
+    /// The first error of `set`.
+    pub(crate) fn changes<E>(&self, mut set: impl FnMut(usize, u8) -> Result<(), E>) -> Result<(), E> {
+        let all = || self.before.iter().zip(&self.levels).enumerate();
+        let down = all().rev().filter(|(_, ((before, _), level))| *level < before);
+        for (index, (_, level)) in down {
+            set(index, *level)?;
+        }
+        for (index, (_, level)) in all().filter(|(_, ((before, _), level))| *level > before) {
+            set(index, *level)?;
+        }
+        Ok(())
+    }
+}
+
 /// The process of a task.
 #[derive(Clone, Copy)]
 struct Known {
@@ -265,6 +393,77 @@ mod tests {
             1 => (0..80u32, any::<bool>()).prop_map(|(task, several)| Act::Threads(task, several)),
         ];
         prop::collection::vec(act, 1..300)
+    }
+
+    /// Orders in which tasks come, go and change their places: each has its order as numbers of tasks.
+    fn orders() -> impl Strategy<Value = Vec<Vec<usize>>> {
+        let order = (prop::collection::vec(any::<prop::sample::Index>(), 0..60)).prop_map(|picks| {
+            let mut order: Vec<usize> = Vec::new();
+            for pick in picks {
+                let task = pick.index(80);
+                if !order.contains(&task) {
+                    order.push(task);
+                }
+            }
+            order
+        });
+        prop::collection::vec(order, 1..20)
+    }
+
+    #[test]
+    fn a_ladder_has_the_order_of_its_tasks() {
+        takt_testing::for_all(300, (orders(), prop::sample::select(&[69, LOWEST, 1][..])), |(orders, lowest)| {
+            let highest = highest(lowest);
+            let mut ladder = Ladder::new(lowest, highest);
+            let mut kernel = [highest; 80];
+            let mut before: Vec<usize> = Vec::new();
+            for mut order in orders {
+                order.truncate(ladder.levels());
+                ladder.place(order.len(), |index| (kernel[order[index]], before.contains(&order[index])));
+                let chain: Vec<usize> = order.iter().copied().filter(|task| before.contains(task)).collect();
+                let held = chain.is_sorted_by(|a, b| kernel[*a] > kernel[*b]);
+                let mut sets = 0;
+                let done = ladder.changes(|index, level| {
+                    kernel[order[index]] = level;
+                    sets += 1;
+                    // Tasks whose order is the same all the time are never out of it.
+                    match !held || chain.is_sorted_by(|a, b| kernel[*a] > kernel[*b]) {
+                        true => Ok(()),
+                        false => Err(()),
+                    }
+                });
+                prop_assert!(done.is_ok(), "{chain:?}");
+                prop_assert!(order.iter().all(|task| (lowest..highest).contains(&kernel[*task])));
+                prop_assert!(order.is_sorted_by(|a, b| kernel[*a] > kernel[*b]), "{order:?} {kernel:?}");
+                prop_assert!(order != before || sets == 0, "the same order costs nothing");
+                before = order;
+            }
+            Ok(())
+        });
+    }
+
+    /// A job comes between two others, and then one after the other at the lower end: each costs one act, and seldom more.
+    #[test]
+    fn a_release_costs_one_level_as_a_rule() {
+        let mut ladder = Ladder::new(LOWEST, highest(LOWEST));
+        let mut kernel = [highest(LOWEST); 400];
+        let mut order: Vec<usize> = Vec::new();
+        let mut sets = 0;
+        for task in 0..400 {
+            let ready = order.clone();
+            order.insert(order.len() / 2, task);
+            if order.len() > 10 {
+                order.remove(0);
+            }
+            ladder.place(order.len(), |index| (kernel[order[index]], ready.contains(&order[index])));
+            let set = |index: usize, level| {
+                kernel[order[index]] = level;
+                sets += 1;
+                Ok::<(), Infallible>(())
+            };
+            ladder.changes(set).expect("nothing is refused");
+        }
+        assert!(sets < 1000, "{sets} for 400 releases");
     }
 
     #[test]

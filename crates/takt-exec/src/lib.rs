@@ -37,6 +37,7 @@ mod supervisor;
 mod sync;
 mod terms;
 mod thread;
+mod unseen;
 #[cfg(test)]
 mod virtual_machine;
 mod waits;

@@ -688,13 +688,18 @@ impl<P: Processes> Lives<P> {
         }
     }
 
+    /// Looks at all processes before the schedule begins, so that none is dispatched by freezing only because it was not looked at.
+    pub(crate) fn look_at_all(&mut self) {
+        (0..self.tasks.len().div_ceil(LOOKS)).for_each(|_| self.look());
+    }
+
     /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, and of programs with a page. A
     /// process counts as one with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
         self.advance_ends();
         self.look_at_threads();
         self.take_back();
-        let by_priority = self.plan.dispatch == Dispatch::Priority;
+        let by_priority = self.plan.dispatch != Dispatch::Freeze;
         for _ in 0..self.tasks.len().min(LOOKS) {
             let index = self.next_look % self.tasks.len();
             self.next_look = index + 1;

@@ -41,7 +41,7 @@ pub struct Plan {
     pub init_timeout: Span,
     /// Whether the processes get a real-time class.
     pub realtime: bool,
-    /// FIFO priority of the processes that get a real-time class, from 1 to 79. With [`Dispatch::Priority`] it is the lowest one of up to
+    /// FIFO priority of the processes that get a real-time class, from 1 to 79. With [`Dispatch::Priority`] and [`Dispatch::Rank`] it is the lowest one of up to
     /// 61, and at most 69. The scheduler has 80.
     pub priority: u8,
     /// How a preempted process is kept off its CPU.
@@ -156,14 +156,14 @@ impl Plan {
             Class::Fifo(priority) => priority >= self.priority,
             Class::Other | Class::Idle => false,
         };
-        let realtime = self.realtime || self.dispatch == Dispatch::Priority;
+        let realtime = self.realtime || self.dispatch != Dispatch::Freeze;
         realtime && !self.processes.iter().filter_map(|process| process.kernel).any(before)
     }
 
     /// Scheduling class of the process of a task that a command adds.
     pub(crate) fn class_of_added(&self) -> Class {
         match self.dispatch {
-            Dispatch::Priority => Class::Fifo(highest(self.priority)),
+            Dispatch::Priority | Dispatch::Rank => Class::Fifo(highest(self.priority)),
             Dispatch::Freeze if self.realtime => Class::Fifo(self.priority),
             Dispatch::Freeze => Class::Other,
         }
@@ -201,6 +201,8 @@ pub enum Dispatch {
     Freeze,
     /// Its FIFO priority is below that of the process that preempts it. All processes are in the class FIFO.
     Priority,
+    /// Its FIFO priority is that of its rank in the policy's order, which blocked jobs keep. All processes are in the class FIFO.
+    Rank,
 }
 
 /// Scheduling class of the scheduler thread.

@@ -11,11 +11,11 @@ use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
-use crate::plan::{Plan, Process};
+use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
 use crate::resumes::Resumes;
 use crate::rings::Rings;
-use crate::slot::{Asked, Awaited, Observed, OfKernel, Slot};
+use crate::slot::{Ahead, Asked, Awaited, Observed, OfKernel, Slot};
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
 use std::io;
@@ -94,6 +94,8 @@ pub(crate) enum Refused {
     Leave,
     /// The priority of a running task.
     Raise,
+    /// The process begins or continues its job although the engine does not run the task.
+    Ahead,
     Dispatch {
         place: Option<Place>,
         work: Activity,
@@ -207,7 +209,14 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// The tasks whose jobs are segments.
     pub(crate) segmented: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
-    asking: Vec<TaskId>,
+    pub(crate) asking: Vec<TaskId>,
+    /// Tasks whose programs have begun their jobs before the engine has dispatched them, and those of them that have been heard since the last step.
+    pub(crate) begun_ahead: Vec<TaskId>,
+    pub(crate) unseen: Vec<TaskId>,
+    /// Inputs that wait while earlier ones are replayed.
+    pub(crate) parked: Vec<Input>,
+    /// A priority was refused in the last step.
+    pub(crate) unplaced: bool,
     /// Tasks whose programs have just requested their next jobs, and wait for them without being frozen.
     pub(crate) waiting: Vec<TaskId>,
     /// The task that is looked at next ([`Scheduler::look_at_waiting`]).
@@ -220,7 +229,7 @@ pub(crate) struct Scheduler<A: Actuator> {
     tolerance: Option<Span>,
     /// The same for the window table that takes over at the end of the frame.
     next_tolerance: Option<Span>,
-    start: Span,
+    pub(crate) start: Span,
     /// The planned end.
     end: Time,
     /// When the step before was carried out.
@@ -310,6 +319,10 @@ impl<A: Actuator> Scheduler<A> {
             // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
             inputs: Vec::with_capacity(10 * n + 2 * BATCH),
             asking: Vec::with_capacity(n),
+            begun_ahead: Vec::with_capacity(n),
+            unseen: Vec::with_capacity(n),
+            parked: Vec::with_capacity(10 * n + 2 * BATCH),
+            unplaced: false,
             waiting: Vec::with_capacity(n),
             next_waiting: 0,
             asked_again: Time::ZERO,
@@ -366,7 +379,8 @@ impl<A: Actuator> Scheduler<A> {
             false => self.setup.engine.next_due(),
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
-        due.min(self.repeat).min(self.unmute).min(self.ahead.due(self.end)).min(self.end)
+        let limits = Time::ZERO + (self.setup.dispatcher.limits_due() - self.start);
+        due.min(limits).min(self.repeat).min(self.unmute).min(self.ahead.due(self.end)).min(self.end)
     }
 
     /// Whether no task has a CPU.
@@ -418,6 +432,7 @@ impl<A: Actuator> Scheduler<A> {
         {
             announcer.announce(frame);
         }
+        self.replay_unseen(now, last);
         self.catch_up(now, last);
         if !last {
             let Setup { causes, engine, .. } = &mut self.setup;
@@ -455,6 +470,12 @@ impl<A: Actuator> Scheduler<A> {
     #[cfg(test)]
     pub(crate) fn was_refused(&self, task: TaskId) -> bool {
         self.refused[task.index()].is_some()
+    }
+
+    /// Whether the task's process is dispatched by its rank.
+    #[cfg(test)]
+    pub(crate) fn is_ranked(&self, task: TaskId) -> bool {
+        self.setup.dispatcher.is_ranked(task)
     }
 
     /// Whether the task's process is dispatched by freezing.
@@ -502,6 +523,9 @@ impl<A: Actuator> Scheduler<A> {
         let since = slot.observed.map(|observed| if initialises { Span::ZERO } else { observed.since });
         if since.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
             return;
+        }
+        if slot.ahead.is_some() {
+            self.unseen.push(task);
         }
         if matches!(slot.program, Program::At { .. } | Program::Outside { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
@@ -614,7 +638,10 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.resume = Resume::Unknown;
-                    (slot.alone, slot.waits) = (false, Waits::No);
+                    (slot.alone, slot.waits, slot.given) = (false, Waits::No, false);
+                    if slot.ahead.is_some() {
+                        self.unseen.push(task);
+                    }
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
                     if replaced {
@@ -652,7 +679,7 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
-                    (slot.alone, slot.waits) = (false, Waits::No);
+                    (slot.alone, slot.waits, slot.given, slot.ahead) = (false, Waits::No, false, None);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = Resume::Unknown;
                     if let Some(resume) = resume {
@@ -861,7 +888,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
-    fn measure(&mut self, at: Time) {
+    pub(crate) fn measure(&mut self, at: Time) {
         let Scheduler { setup, inputs, meters, measured, sink, .. } = self;
         for &task in setup.engine.running() {
             let bounds = setup.bounds && setup.slots[task.index()].kernel.is_none();
@@ -881,13 +908,15 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    fn step_once(&mut self, at: Time) {
+    pub(crate) fn step_once(&mut self, at: Time) {
         let began = self.setup.actuator.now();
         self.find_before(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
         if self.takeovers != self.setup.engine.takeovers() {
             self.begin_metering();
         }
+        self.put_back();
+        self.place();
         let (mut started, mut power) = (None, false);
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];
@@ -925,6 +954,7 @@ impl<A: Actuator> Scheduler<A> {
         }
         self.leave_aborted();
         self.freeze_unpreempted();
+        self.start_ahead();
         // Last, because it may wake another thread.
         if power {
             self.setup.actuator.post_power(self.late.map(|_| self.start + (at - Time::ZERO)));
@@ -1055,7 +1085,7 @@ impl<A: Actuator> Scheduler<A> {
             // The job begins when its process has the class of the schedule.
             return self.note(task, Refused::Dispatch { place, work }, Err(refused));
         }
-        let cpus = place.map(|place| self.setup.places[place.index()]);
+        let cpus = place.map(|place| self.setup.cpus(task, place));
         let done =
             self.setup.dispatch(task, cpus.as_ref(), work, runs && before.is_none(), self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
@@ -1078,6 +1108,13 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
+    /// The machine below has refused a priority, which is asked for again.
+    pub(crate) fn refused_place(&mut self, error: io::Error) {
+        self.results.failures += 1;
+        self.results.first_failure.get_or_insert(error);
+        self.repeat = self.repeat.min(self.now() + REPEAT);
+    }
+
     /// The task's process stays frozen until an instant, without a command of the engine.
     pub(crate) fn hold(&mut self, task: TaskId, until: Time) {
         self.refused[task.index()] = Some(Refused::Held { until });
@@ -1086,6 +1123,10 @@ impl<A: Actuator> Scheduler<A> {
 
     fn repeat_refused(&mut self) {
         self.repeat = Time::MAX;
+        if self.unplaced {
+            self.place();
+            self.start_ahead();
+        }
         // Stops come first.
         for task in (0..self.refused.len() as u32).map(TaskId) {
             if let Some(Refused::Stop) = self.refused[task.index()] {
@@ -1098,6 +1139,10 @@ impl<A: Actuator> Scheduler<A> {
                 Some(_) if self.has_completed(task) => self.repeat = self.repeat.min(self.now() + REPEAT),
                 Some(Refused::Dispatch { place, work }) => self.dispatch(task, place, work, false),
                 Some(Refused::Raise) => self.raise(task),
+                Some(Refused::Ahead) => {
+                    self.refused[task.index()] = None;
+                    self.start_one_ahead(task);
+                }
                 Some(Refused::Leave) => {
                     let Program::Outside { job } = self.setup.slots[task.index()].program else { continue };
                     let done = self.setup.leave_segment(task, job);
@@ -1208,6 +1253,8 @@ impl<A: Actuator> Setup<A> {
                 program,
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
+                ahead: None,
+                given: false,
                 abort_signal: process.abort_signal,
                 observed: process.observed.map(|of| Observed::new(of, &actuator)),
                 metered: engine.meters(task),
@@ -1226,10 +1273,11 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
-            dispatcher: of_plan(plan),
+            dispatcher: of_plan(plan, engine.system().cpus.len()),
             of_kernel: Kernel,
             partitions: partitions(engine.system()),
-            bounds: plan.keeps_its_cpus(),
+            // A job that sleeps leaves its CPU to others, and consumes nothing.
+            bounds: plan.keeps_its_cpus() && plan.dispatch != Dispatch::Rank,
             classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
             reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),
             causes: Causes::new(plan, records_of(plan.processes.len())),
@@ -1306,11 +1354,46 @@ impl<A: Actuator> Setup<A> {
     }
 
     /// The dispatcher of a task, and what it acts on.
-    fn bench(&mut self, task: TaskId) -> (&mut dyn Dispatcher<A>, Bench<'_, A>) {
+    pub(crate) fn bench(&mut self, task: TaskId) -> (&mut dyn Dispatcher<A>, Bench<'_, A>) {
         let Setup { engine, actuator, slots, places, partitions, dispatcher, of_kernel, .. } = self;
         let dispatcher: &mut dyn Dispatcher<A> =
             if slots[task.index()].kernel.is_some() { of_kernel } else { &mut **dispatcher };
         (dispatcher, Bench { engine, actuator, slots, places, partitions })
+    }
+
+    /// The CPUs of a task's process when the engine runs the task at a place.
+    fn cpus(&self, task: TaskId, place: Place) -> CpuSet {
+        *self.dispatcher.cpus(task).unwrap_or(&self.places[place.index()])
+    }
+
+    /// The dispatcher of the run, and what it acts on.
+    fn all(&mut self) -> (&mut dyn Dispatcher<A>, Bench<'_, A>) {
+        let Setup { engine, actuator, slots, places, partitions, dispatcher, .. } = self;
+        (&mut **dispatcher, Bench { engine, actuator, slots, places, partitions })
+    }
+
+    /// The engine has taken a step. See [`Dispatcher::stepped`].
+    pub(crate) fn stepped(&mut self) -> io::Result<()> {
+        let (dispatcher, mut bench) = self.all();
+        dispatcher.stepped(&mut bench)
+    }
+
+    /// See [`Dispatcher::blocked_before`].
+    pub(crate) fn blocked_before(&mut self, task: TaskId) -> Option<TaskId> {
+        let (dispatcher, bench) = self.all();
+        dispatcher.blocked_before(task, &bench)
+    }
+
+    /// See [`Dispatcher::next_ahead`].
+    pub(crate) fn next_ahead(&mut self) -> Option<TaskId> {
+        let (dispatcher, bench) = self.all();
+        dispatcher.next_ahead(&bench)
+    }
+
+    /// See [`Dispatcher::exhausted`].
+    pub(crate) fn exhausted(&mut self) -> Option<TaskId> {
+        let (dispatcher, bench) = self.all();
+        dispatcher.exhausted(&bench)
     }
 
     /// Whether a thawed task may stay so.
@@ -1358,6 +1441,63 @@ impl<A: Actuator> Setup<A> {
         dispatcher.raise(task, &mut bench)
     }
 
+    /// Lets the program of a task begin the present job, which it is announced. `start` is time zero on the monotonic clock.
+    fn begin_job(&mut self, task: TaskId, start: Span) {
+        let Setup { engine, actuator, slots, requests, .. } = self;
+        let slot = &mut slots[task.index()];
+        // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
+        if let Some(observed) = &mut slot.observed {
+            observed.since = actuator.now();
+        }
+        let waited = slot.program == Program::Waiting;
+        if let Some(job) = begin(engine, actuator, task, start) {
+            slot.asked.told = job;
+            slot.program = Program::At { job, notified: false };
+        }
+        if !waited || std::mem::take(&mut slot.given) {
+            return;
+        }
+        match &mut slot.resume {
+            _ if slot.asked.waits_for == Some(Awaited::Job) => {
+                slot.asked.waits_for = None;
+                actuator.answer(task, slot.asked.number, Status::Done);
+            }
+            Resume::Here(by) => drop(actuator.resume(by)),
+            Resume::Asked { again } => *again = true,
+            Resume::Unknown if slot.observed.is_some() => {}
+            // It was closed, or there was no room for it.
+            resume @ Resume::Unknown => {
+                *resume = Resume::Asked { again: true };
+                requests.ask(task.index(), slot.incarnation, Request::Resume as u8);
+                actuator.wake_supervisor();
+            }
+        }
+    }
+
+    /// Lets the program of a task begin or continue its job, which the engine has not dispatched, or has stopped.
+    pub(crate) fn start_ahead(&mut self, task: TaskId, start: Span, meters: &mut [Meter]) -> io::Result<()> {
+        let Setup { engine, actuator, slots, dispatcher, .. } = self;
+        let slot = &mut slots[task.index()];
+        let begins = matches!(slot.program, Program::New | Program::Waiting);
+        if begins && !engine.may_begin(task) {
+            return Ok(());
+        }
+        if let Some(cpus) = dispatcher.cpus(task) {
+            actuator.assign(slot.partition, cpus)?;
+        }
+        if begins {
+            let used = actuator.cpu_time(slot.group).unwrap_or_default();
+            slot.ahead = Some(Ahead { before: slot.program, used });
+            if slot.metered || slot.limited {
+                meters[task.index()] = Meter::new(engine.job_number(task).map(|job| (job, false)), used);
+            }
+            self.begin_job(task, start);
+        }
+        let waited = std::mem::take(&mut self.slots[task.index()].waits) != Waits::No;
+        let (dispatcher, mut bench) = self.bench(task);
+        dispatcher.start(task, if waited { Before::Asleep } else { Before::Frozen }, &mut bench)
+    }
+
     fn dispatch(
         &mut self,
         task: TaskId,
@@ -1371,8 +1511,9 @@ impl<A: Actuator> Setup<A> {
             // The requesting job is over, and its wait with it.
             self.answer(task, Status::Aborted);
         }
-        let Setup { engine, actuator, slots, requests, .. } = self;
+        let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
+        let begun = slot.ahead.take().is_some();
         if slot.metered || slot.limited {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
@@ -1384,39 +1525,17 @@ impl<A: Actuator> Setup<A> {
         if let Some(cpus) = cpus.filter(|_| slot.kernel.is_none()) {
             actuator.assign(slot.partition, cpus)?;
         }
-        let begins = |job| Program::At { job, notified: false };
-        let begun = matches!(slot.program, Program::New | Program::Waiting);
-        // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
-        if let Some(observed) = slot.observed.as_mut().filter(|observed| begun || observed.since == Span::MAX) {
-            observed.since = actuator.now();
-        }
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone | Program::Outside { .. } => return Ok(()),
-            Program::New => {
-                slot.asked.told = begin(engine, actuator, task, start).unwrap_or(slot.asked.told);
-                slot.program = engine.at(task).map_or(Program::New, begins);
-            }
-            Program::Waiting => {
-                slot.asked.told = begin(engine, actuator, task, start).unwrap_or(slot.asked.told);
-                slot.program = engine.at(task).map_or(Program::Waiting, begins);
-                match &mut slot.resume {
-                    _ if slot.asked.waits_for == Some(Awaited::Job) => {
-                        slot.asked.waits_for = None;
-                        actuator.answer(task, slot.asked.number, Status::Done);
-                    }
-                    Resume::Here(by) => drop(actuator.resume(by)),
-                    Resume::Asked { again } => *again = true,
-                    Resume::Unknown if slot.observed.is_some() => {}
-                    // It was closed, or there was no room for it.
-                    resume @ Resume::Unknown => {
-                        *resume = Resume::Asked { again: true };
-                        requests.ask(task.index(), slot.incarnation, Request::Resume as u8);
-                        actuator.wake_supervisor();
-                    }
-                }
-            }
+            // The job that it has begun ahead is done.
+            Program::Waiting if begun => return Ok(()),
+            Program::New | Program::Waiting => self.begin_job(task, start),
             Program::At { job, notified } => {
+                // Its events up to here are stops that the kernel reports as sleeps.
+                if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.since == Span::MAX) {
+                    observed.since = actuator.now();
+                }
                 let aborted = matches!(work, Activity::Abandoned | Activity::Handler);
                 // Without `on_abort: signal` the program completes the abandoned work.
                 if aborted && slot.abort_signal.is_some() {
@@ -1431,6 +1550,7 @@ impl<A: Actuator> Setup<A> {
                 }
             }
         }
+        let slot = &mut self.slots[task.index()];
         let waited = std::mem::take(&mut slot.waits) != Waits::No;
         let before = match (waited, runs) {
             (true, _) => Before::Asleep,
@@ -1472,7 +1592,8 @@ fn initial_request(actuator: &impl Actuator, task: TaskId, program: Program) -> 
 
 /// Announces the job that the program begins, in times of the monotonic clock. Returns the job's number.
 fn begin(engine: &Engine, actuator: &impl Actuator, task: TaskId, start: Span) -> Option<JobId> {
-    let (job, number) = (engine.job(task)?, engine.at(task)?);
+    let job = engine.job(task)?;
+    let number = engine.at(task).or_else(|| engine.may_begin(task).then_some(job.number))?;
     let since = |at: Time| if at == Time::MAX { takt_abi::NEVER } else { (start + (at - Time::ZERO)).ns() };
     let (release, deadline) = (since(job.release), since(job.deadline));
     actuator.begin(task, takt_abi::Job { number, release, deadline, load: engine.load(task) });

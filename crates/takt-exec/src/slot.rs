@@ -18,6 +18,10 @@ pub(crate) struct Slot<R> {
     pub(crate) incarnation: Incarnation,
     pub(crate) program: Program,
     pub(crate) resume: Resume<R>,
+    /// The program has begun its job before the engine has dispatched it.
+    pub(crate) ahead: Option<Ahead>,
+    /// It waits for its next job, and what lets it continue has been given already.
+    pub(crate) given: bool,
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
@@ -64,6 +68,15 @@ pub(crate) struct OfKernel {
     pub(crate) thawed: bool,
     /// Its class has the parameters of its jobs, which the program cannot change.
     pub(crate) fixed: bool,
+}
+
+/// A program that has begun its job before the engine has dispatched it ([`crate::dispatch`]).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// The state of the program before.
+    pub(crate) before: Program,
+    /// The CPU time that its process had used by then.
+    pub(crate) used: Span,
 }
 
 /// The requests of a program through its page ([`takt_abi`]).

@@ -466,7 +466,7 @@ impl Supervisor {
         let mut setup = Setup::new(engine, acts, &self.plan, &self.lives, links, resumes);
         setup.places.iter_mut().for_each(|cpus| *cpus = self.plan.real(cpus, &present));
         let lost = setup.lost.clone();
-        self.lives.look();
+        self.lives.look_at_all();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
         self.forget_samples();

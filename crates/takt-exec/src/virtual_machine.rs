@@ -36,6 +36,8 @@ use takt_linux::{Group, PartitionHandle, ThreadState};
 pub(crate) enum Doing {
     /// It needs so much more until it signals or ends; [`Span::MAX`] for ever.
     Work(Span),
+    /// It sleeps until this instant.
+    Sleeps(Span),
     /// It begins a job, and what that needs is not known yet.
     Begins,
     /// It gives up the job that it was at.
@@ -62,8 +64,9 @@ pub(crate) struct Process {
     /// The steps of its job that come next, as indexes.
     next: usize,
     end: usize,
-    /// Where the steps of its last job ended, if it has had one.
+    /// Where the steps of its last job ended, if it has had one; and those of the job before.
     turn: Option<usize>,
+    before: Option<usize>,
     /// The factor on the execution time of its job's steps.
     load: u32,
     /// It is a thread of this process.
@@ -84,6 +87,7 @@ impl Process {
         let from = self.turn.filter(|turn| *turn < steps.len()).map_or(0, |turn| turn + 1);
         let length = steps[from..].iter().position(|step| *step == Step::WaitPeriod);
         let end = length.map_or(steps.len(), |length| from + length);
+        self.before = self.turn;
         (self.next, self.end, self.turn, self.load) = (from, end, Some(end), load);
     }
 }
@@ -401,7 +405,7 @@ impl World {
         ready.sort_by_key(|(_, process)| std::cmp::Reverse(process.priority));
         let mut busy = CpuSet::EMPTY;
         let runs = |(pid, process): (&i32, &Process)| {
-            if process.priority > 0 && self.plan.dispatch == Dispatch::Priority {
+            if process.priority > 0 && self.plan.dispatch != Dispatch::Freeze {
                 busy.insert(self.cpus(process.group.partition).difference(&busy).iter().next()?);
             }
             Some(*pid)
@@ -416,6 +420,11 @@ impl World {
             Doing::Work(left) if left != Span::MAX => Some(self.now + left),
             _ => None,
         });
+        let sleeps = self.processes.values().filter_map(|process| match process.doing {
+            Doing::Sleeps(until) => Some(until),
+            _ => None,
+        });
+        let ends = ends.chain(sleeps);
         let changes = self.groups.values().filter_map(|group| group.change.map(|(at, _)| at));
         // What was there before waits for the thread that it is for.
         let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
@@ -440,6 +449,11 @@ impl World {
                         done.push(pid);
                     }
                 }
+            }
+        }
+        for process in self.processes.values_mut() {
+            if matches!(process.doing, Doing::Sleeps(until) if until <= to) {
+                process.doing = Doing::Work(Span::ZERO);
             }
         }
         done.sort_unstable();
@@ -520,7 +534,11 @@ impl World {
                 Some(Step::Call(Call::Period(span))) => break (Kind::SetPeriod, span.ns()),
                 Some(Step::Call(Call::Deadline(span))) => break (Kind::SetDeadline, span.ns()),
                 Some(Step::Call(Call::Runtime(span))) => break (Kind::SetRuntime, span.ns()),
-                Some(Step::Sleep(_)) => panic!("a machine in virtual time has no sleeping processes"),
+                Some(Step::Sleep(span)) => {
+                    process.next += 1;
+                    process.doing = Doing::Sleeps(self.now + span);
+                    return true;
+                }
                 Some(Step::WaitPeriod) => unreachable!("the end of a job's steps"),
                 None => break (Kind::Next, 0),
             }
@@ -615,6 +633,7 @@ impl World {
                 next: 0,
                 end: 0,
                 turn: None,
+                before: None,
                 load: 0,
                 of: None,
                 escaped: false,
@@ -744,7 +763,9 @@ impl Actuator for Machine {
         world.signalled[0] += u64::from(waits);
         world.signalled[1] += u64::from(awake);
         let process = world.processes.values_mut().find(|process| process.leader && process.group == group);
-        if let Some(process) = process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Begins)) {
+        if let Some(process) =
+            process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Sleeps(_) | Doing::Begins))
+        {
             process.next = process.end;
             process.doing = Doing::GivesUp;
         }
@@ -859,6 +880,7 @@ impl Processes for Machine {
             next: 0,
             end: 0,
             turn: None,
+            before: None,
             load: 0,
             of: None,
             escaped: false,

@@ -10,9 +10,7 @@ use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
-use crate::{
-    Client, DEFAULT_INIT_TIMEOUT, Descriptors, Dispatch, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload,
-};
+use crate::{Client, DEFAULT_INIT_TIMEOUT, Descriptors, MissingCpus, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
@@ -136,8 +134,8 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if settings.priority != default.priority {
         line!(out, "priority: {}", settings.priority);
     }
-    if settings.dispatch == Dispatch::Priority {
-        line!(out, "dispatch: priority");
+    if settings.dispatch != default.dispatch {
+        line!(out, "dispatch: {}", settings.dispatch.name());
     }
     if settings.descriptors == Descriptors::Few {
         line!(out, "descriptors: few");

@@ -86,6 +86,26 @@ pub enum Dispatch {
     Freeze,
     /// It gives the preempting process a higher FIFO priority.
     Priority,
+    /// It gives each process with a job the FIFO priority of its rank, so that the kernel runs the next one when a job blocks.
+    Rank,
+}
+
+impl Dispatch {
+    /// Whether the processes have FIFO priorities of their own, which requires the right to that class.
+    #[must_use]
+    pub fn has_priorities(self) -> bool {
+        self != Dispatch::Freeze
+    }
+
+    /// Its word in a file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Dispatch::Freeze => "freeze",
+            Dispatch::Priority => "priority",
+            Dispatch::Rank => "rank",
+        }
+    }
 }
 
 /// What becomes of the tasks if the executive dies.

@@ -161,8 +161,11 @@ pub(crate) fn connect(
     if workload.settings.dispatch == Dispatch::Freeze
         && let Some((_, place)) = found.first()
     {
-        let fault =
-            Diagnostic::error(Code::NotSupportedHere, place, "threads of one program need `dispatch: priority`");
+        let fault = Diagnostic::error(
+            Code::NotSupportedHere,
+            place,
+            "threads of one program need `dispatch: priority` or `dispatch: rank`",
+        );
         let label = "a preempted thread that is frozen keeps the locks of its program, as those of malloc";
         reader.push(fault.label(label).hint("add `dispatch: priority` to the file, beside `tasks`"));
     }

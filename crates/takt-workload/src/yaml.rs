@@ -82,7 +82,8 @@ const LOCKING: [(&str, Locking); 3] =
 const BE_START: [(&str, BestEffortStart); 2] =
     [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
 const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
-const DISPATCH: [(&str, Dispatch); 2] = [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority)];
+const DISPATCH: [(&str, Dispatch); 3] =
+    [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority), ("rank", Dispatch::Rank)];
 const RULES: [(&str, TableRules); 2] = [("takt", TableRules::Takt), ("demos", TableRules::Demos)];
 const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse), ("remap", MissingCpus::Remap)];
 const DESCRIPTORS: [(&str, Descriptors); 2] = [("many", Descriptors::Many), ("few", Descriptors::Few)];
@@ -341,7 +342,7 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source, options: &Options
 
 /// Reads the FIFO priority of real-time processes.
 fn priority(reader: &mut Reader, entry: &Entry, settings: &Settings) -> u8 {
-    let by_priority = settings.dispatch == Dispatch::Priority;
+    let by_priority = settings.dispatch.has_priorities();
     let most = if by_priority { MAX_LOWEST_PRIORITY } else { MAX_PRIORITY };
     let Some(text) = reader.scalar(&entry.value, "priority", "a priority of SCHED_FIFO") else {
         return DEFAULT_PRIORITY;
@@ -354,7 +355,10 @@ fn priority(reader: &mut Reader, entry: &Entry, settings: &Settings) -> u8 {
         let above = text.parse::<u8>().is_ok_and(|n| (1..=MAX_PRIORITY).contains(&n));
         reader.push(match above {
             true => fault
-                .label("`dispatch: priority` needs ten more priorities above it, below the scheduler thread's 80")
+                .label(format!(
+                    "`dispatch: {}` needs ten more priorities above it, below the scheduler thread's 80",
+                    settings.dispatch.name()
+                ))
                 .hint(format!("lower it to {most} or less, or write `dispatch: freeze`")),
             false => fault.label("not a priority below that of the scheduler thread, which is 80").hint(
                 "it is the SCHED_FIFO priority of all processes; `tasks` under `fp` have a `priority` of their own",

@@ -256,8 +256,9 @@ fn little_idle(workload: &Workload, has: &str) -> String {
                 "note: processes get no real-time class by default (`realtime:`), because {has} less than 10 % idle"
             )
         }
-        Dispatch::Priority => format!(
-            "note: {has} less than 10 % idle, and real-time throttling then cuts up to 50 ms out of each second (`dispatch: priority`)"
+        Dispatch::Priority | Dispatch::Rank => format!(
+            "note: {has} less than 10 % idle, and real-time throttling then cuts up to 50 ms out of each second (`dispatch: {}`)",
+            workload.settings.dispatch.name()
         ),
     }
 }
@@ -515,7 +516,7 @@ impl Tables<'_> {
                 "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
             match self.workload.settings.dispatch {
                 Dispatch::Freeze => writeln!(out, "{text}")?,
-                Dispatch::Priority => writeln!(out, "{}", little_idle(self.workload, "some CPU has"))?,
+                Dispatch::Priority | Dispatch::Rank => writeln!(out, "{}", little_idle(self.workload, "some CPU has"))?,
             }
         }
         for v in &self.guests {

@@ -143,6 +143,10 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         let message = "`--isolate` needs control groups, and `--mechanism signal` uses none";
         return Err(Failure::input(Code::ConflictingOptions, message, "leave one of them out"));
     }
+    if let Some(why) = without_ranks(&workload) {
+        workload.settings.dispatch = Dispatch::Freeze;
+        warn(demos.as_deref_mut(), &why);
+    }
     let own = workload.without_classes();
     workload.hand_over();
     let (mut engine, mut plan) = plan(args, &workload, &own)?;
@@ -333,6 +337,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         dispatch: match workload.settings.dispatch {
             Dispatch::Freeze => takt_exec::Dispatch::Freeze,
             Dispatch::Priority => takt_exec::Dispatch::Priority,
+            Dispatch::Rank => takt_exec::Dispatch::Rank,
         },
         on_crash: match workload.settings.on_crash {
             OnCrash::Kill => leftovers::OnCrash::Kill,
@@ -480,9 +485,10 @@ fn crowded(workload: &Workload) -> Option<String> {
 /// # Errors
 /// When the file demands dispatch by priority, and the processes cannot have the class.
 fn realtime(workload: &Workload) -> Result<bool, Failure> {
-    let by_priority = workload.settings.dispatch == Dispatch::Priority;
+    let dispatch = workload.settings.dispatch;
+    let by_priority = dispatch.has_priorities();
     if by_priority {
-        can_dispatch_by_priority(workload.settings.realtime)?;
+        can_dispatch_by_priority(dispatch, workload.settings.realtime)?;
     }
     let crowded = crowded(workload);
     Ok(match workload.settings.realtime {
@@ -491,7 +497,10 @@ fn realtime(workload: &Workload) -> Result<bool, Failure> {
             crowded.is_none() && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt()
         }
         Realtime::Auto | Realtime::Yes => {
-            let key = if by_priority { "dispatch: priority" } else { "realtime: yes" };
+            let key = match dispatch {
+                Dispatch::Freeze => "realtime: yes".to_owned(),
+                Dispatch::Priority | Dispatch::Rank => format!("dispatch: {}", dispatch.name()),
+            };
             if takt_linux::rt::preempt_rt() {
                 let text = "on a PREEMPT_RT kernel: its own timer and RCU threads have priority 1 and can be held up for ever; boot with \
                             rcutree.kthread_prio=20 and run chrt -f -p 20 on each ktimers thread";
@@ -507,11 +516,21 @@ fn realtime(workload: &Workload) -> Result<bool, Failure> {
     })
 }
 
+/// Why a run with `dispatch: rank` freezes preempted processes instead.
+fn without_ranks(workload: &Workload) -> Option<String> {
+    let ranks = workload.settings.dispatch == Dispatch::Rank && workload.settings.realtime != Realtime::No;
+    (ranks && !takt_linux::rt::rt_allowed()).then(|| {
+        "`dispatch: rank` needs SCHED_FIFO, which this user may not use here, so preempted processes are frozen (`dispatch: freeze`): \
+         while a job sleeps, its CPU idles; run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`"
+            .to_owned()
+    })
+}
+
 /// Whether the processes can have FIFO priorities.
-fn can_dispatch_by_priority(realtime: Realtime) -> Result<(), Failure> {
+fn can_dispatch_by_priority(dispatch: Dispatch, realtime: Realtime) -> Result<(), Failure> {
     let (obstacle, fix) = match realtime {
         Realtime::No => ("the file has `realtime: no`", "remove `realtime: no`"),
-        Realtime::Auto if takt_linux::rt::preempt_rt() => (
+        Realtime::Auto if takt_linux::rt::preempt_rt() && dispatch == Dispatch::Priority => (
             "`realtime: auto` is no on a PREEMPT_RT kernel",
             "see the guide, The real-time class of processes, and write `realtime: yes`",
         ),
@@ -521,7 +540,7 @@ fn can_dispatch_by_priority(realtime: Realtime) -> Result<(), Failure> {
         ),
         _ => return Ok(()),
     };
-    let message = format!("`dispatch: priority` needs SCHED_FIFO for the processes, but {obstacle}");
+    let message = format!("`dispatch: {}` needs SCHED_FIFO for the processes, but {obstacle}", dispatch.name());
     Err(Failure::machine(Code::MissingCapability, message, &format!("{fix}; or write `dispatch: freeze`")))
 }
 
@@ -961,7 +980,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
     json!({
         "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
         "priority": realtime.then_some(workload.settings.priority),
-        "dispatch": if workload.settings.dispatch == Dispatch::Priority { "priority" } else { "freeze" },
+        "dispatch": workload.settings.dispatch.name(),
         "ended": match report.ended {
             Ended::Duration => "duration",
             Ended::AllExited => "all exited",

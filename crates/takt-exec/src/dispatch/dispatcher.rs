@@ -26,7 +26,7 @@ pub(crate) enum Before {
 
 /// The machine and the tasks, for a dispatcher.
 pub(crate) struct Bench<'a, A: Actuator> {
-    pub(crate) engine: &'a Engine,
+    pub(crate) engine: &'a mut Engine,
     pub(crate) actuator: &'a A,
     pub(crate) slots: &'a mut [Slot<A::Resume>],
     /// The CPUs of the engine's places on this machine.
@@ -88,6 +88,50 @@ pub(crate) trait Dispatcher<A: Actuator>: Send {
     /// # Errors
     /// The kernel's refusal. The task may not run then.
     fn start(&mut self, task: TaskId, before: Before, on: &mut Bench<'_, A>) -> io::Result<()>;
+
+    /// The engine has taken a step, whose stops and dispatches follow.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a priority. It is asked for again after the next step.
+    fn stepped(&mut self, on: &mut Bench<'_, A>) -> io::Result<()> {
+        let _ = on;
+        Ok(())
+    }
+
+    /// Whether the task may be thawed although the engine does not run it.
+    fn is_ranked(&self, task: TaskId) -> bool {
+        let _ = task;
+        false
+    }
+
+    /// The next task that is to begin its job, or to be thawed, although the engine does not run it. Each is named once after a step.
+    fn next_ahead(&mut self, on: &Bench<'_, A>) -> Option<TaskId> {
+        let _ = on;
+        None
+    }
+
+    /// The CPUs of a task whose CPUs are not those of the place at which the engine runs it.
+    fn cpus(&self, task: TaskId) -> Option<&CpuSet> {
+        let _ = task;
+        None
+    }
+
+    /// A task that the engine runs, and that must have been blocked when this one ran, which the engine does not run: the one that has used its CPU least.
+    fn blocked_before(&self, task: TaskId, on: &Bench<'_, A>) -> Option<TaskId> {
+        let _ = (task, on);
+        None
+    }
+
+    /// When a task that the engine does not run can reach a limit of its policy, on the monotonic clock; [`Span::MAX`] without one.
+    fn limits_due(&self) -> Span {
+        Span::MAX
+    }
+
+    /// A task that the engine does not run and that has reached a limit of its policy.
+    fn exhausted(&mut self, on: &Bench<'_, A>) -> Option<TaskId> {
+        let _ = on;
+        None
+    }
 
     /// Sets the priority of a dispatched task again, after its number of threads has changed.
     ///

@@ -20,7 +20,7 @@ impl Priorities {
 
     /// Whether a task is thawed and need not be frozen: it is at a job that could run, and another task of its partition has its only CPU.
     fn is_preempted<A: Actuator>(&self, task: TaskId, on: &Bench<'_, A>) -> bool {
-        let (engine, index) = (on.engine, task.index());
+        let (engine, index) = (&*on.engine, task.index());
         let Some(place) = self.levels.only_place(task) else { return false };
         let other = engine.running_on(place);
         // One that has its job behind it could start to run before its next one.

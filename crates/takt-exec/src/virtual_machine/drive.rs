@@ -156,7 +156,7 @@ fn drive(
     let resumes = Resumes::new(if plan.few_descriptors { 1 } else { usize::MAX }, n);
     let setup = Setup::new(engine, machine.clone(), plan, &lives, links, resumes);
     let lost = setup.lost.clone();
-    lives.look();
+    lives.look_at_all();
     lives.send(&mut inbox);
     lives.begin();
     let mut notes = Notes::default();
@@ -309,7 +309,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
     fn wait(&mut self, scheduler: &Scheduler<Machine>) -> io::Result<()> {
         let machine = self.machine;
         if std::mem::take(&mut self.stepped) {
-            name_jobs(scheduler.engine(), machine);
+            name_jobs(scheduler, machine);
             self.agreement.check(scheduler, machine);
             let now = machine.world().now;
             self.stalls.scheduler = machine.world().faults.stall().map_or(now, |stall| now + stall);
@@ -356,7 +356,8 @@ impl Waiting<Machine> for Turns<'_, '_> {
 }
 
 /// Tells programs that begin a job what it needs: the scheduler knows which one it is.
-fn name_jobs(engine: &Engine, machine: &Machine) {
+fn name_jobs(scheduler: &Scheduler<Machine>, machine: &Machine) {
+    let engine = scheduler.engine();
     let system = engine.system();
     let world = &mut *machine.world();
     for process in world.processes.values_mut() {
@@ -364,13 +365,23 @@ fn name_jobs(engine: &Engine, machine: &Machine) {
         let described = &system.tasks[task.index()];
         let handler = described.handler.map_or(Span::ZERO, |handler| handler.runtime);
         let program = &world.programs[task.index()];
-        if process.doing == Doing::Begins && engine.at(task).is_some() && !program.steps.is_empty() {
+        let slot = &scheduler.slots()[task.index()];
+        // It was let begin a job that was over before it ran.
+        if slot.given && !matches!(process.doing, Doing::Begins | Doing::GivesUp) && process.leader {
+            process.doing = Doing::Begins;
+            process.turn = process.before;
+        }
+        let at = engine.at(task).or(match slot.program {
+            At::At { job, .. } if slot.ahead.is_some() => Some(job),
+            _ => None,
+        });
+        if process.doing == Doing::Begins && at.is_some() && !program.steps.is_empty() {
             process.begin(&program.steps, engine.load(task));
             // It continues as soon as it runs.
             process.doing = Doing::Work(Span::ZERO);
             continue;
         }
-        process.doing = match (process.doing, engine.at(task)) {
+        process.doing = match (process.doing, at) {
             (Doing::GivesUp, _) => Doing::Work(handler),
             (Doing::Begins, Some(_)) if described.completion == Completion::None => Doing::Work(Span::MAX),
             (Doing::Begins, Some(job)) => Doing::Work(match &program.execution {
@@ -447,22 +458,32 @@ impl Agreement {
                     Waits::Since(_) => true,
                     Waits::Asleep => hostile || world.is_asleep(slot.group),
                 };
+                let ranked = plan.dispatch == Dispatch::Rank && scheduler.is_ranked(task);
+                assert!(
+                    !ranked || !frozen || sleeps,
+                    "task {} has a rank, and its group is frozen: {:?}, job {:?}, at {:?}, runs {runs}",
+                    task.0,
+                    slot.program,
+                    engine.job(task),
+                    engine.at(task)
+                );
                 let waits = !runs && plan.dispatch == Dispatch::Priority && !frozen && !sleeps;
                 assert!(
-                    waits || sleeps || runs != frozen,
+                    ranked || waits || sleeps || runs != frozen,
                     "task {} runs for the engine: {runs}, its group is frozen: {frozen}, it waits: {:?}",
                     task.0,
                     slot.waits
                 );
                 let place = engine.place_of(task).filter(|_| runs);
                 let cpus = place.map_or(world.cpus(slot.partition), |place| engine.places()[place.index()]);
-                assert!(waits || sleeps || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
+                let ranked = ranked || plan.dispatch == Dispatch::Rank && !scheduler.is_by_freezing(task);
+                assert!(ranked || waits || sleeps || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
                 if waits {
                     self.check_preempted(task, scheduler, &world);
                 }
             }
             // One that is observed and has initialised is as one that has not run.
-            let known = exact && !hostile && !(slot.observed.is_some() && slot.program == At::New);
+            let known = exact && !hostile && !slot.given && !(slot.observed.is_some() && slot.program == At::New);
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
                 let known = slot.program == At::Waiting || again || asks || world.is_signalling(task, slot.incarnation);

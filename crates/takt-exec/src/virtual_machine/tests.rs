@@ -25,9 +25,12 @@ use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
 pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
-    // A process that sleeps does so unseen: its jobs are those without steps.
+    // A process that sleeps keeps its CPU, unless the kernel gives that to another one: its jobs are those without steps.
     let sleeps = |program: &Program| program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
-    let program = |task: &Task| match sleeps(&task.program) {
+    // Nothing tells of a wake-up in time, behind which a job would queue under round robin.
+    let by_rank =
+        workload.settings.dispatch == takt_workload::Dispatch::Rank && workload.system.policy.profile.name != "rr";
+    let program = |task: &Task| match sleeps(&task.program) && !by_rank {
         true => Program::needing(task.program.execution.clone()),
         false => task.program.clone(),
     };
@@ -79,6 +82,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         dispatch: match workload.settings.dispatch {
             takt_workload::Dispatch::Freeze => Dispatch::Freeze,
             takt_workload::Dispatch::Priority => Dispatch::Priority,
+            takt_workload::Dispatch::Rank => Dispatch::Rank,
         },
         on_crash: OnCrash::Kill,
         changes: real.scenario.changes.clone(),
@@ -152,6 +156,11 @@ fn workloads_run_in_the_order_of_the_simulator() {
 #[test]
 fn workloads_that_are_dispatched_by_priority_run_in_the_order_of_the_simulator() {
     workloads_run_as_simulated(takt_workload::Dispatch::Priority);
+}
+
+#[test]
+fn workloads_that_are_dispatched_by_rank_run_in_the_order_of_the_simulator() {
+    workloads_run_as_simulated(takt_workload::Dispatch::Rank);
 }
 
 fn workloads_run_as_simulated(dispatch: takt_workload::Dispatch) {
@@ -399,7 +408,7 @@ fn drawn(seed: u64) -> String {
         drawn += 1;
         rng::draw_up_to(most, seed, 1, drawn)
     };
-    let dispatch = ["freeze", "priority"][draw(1) as usize];
+    let dispatch = ["freeze", "priority", "rank"][draw(2) as usize];
     if draw(3) == 0 {
         let (length, budget) = (5 + draw(10), 1 + draw(4));
         let (init, exit) = (["", ", init: yes"][draw(1) as usize], ["end", "restart"][draw(1) as usize]);
@@ -563,7 +572,7 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
         let again =
             || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib a_page_that_changes");
         let draw = |number: u64, most: u64| rng::draw_up_to(most, seed, 5, number) as usize;
-        let dispatch = ["freeze", "priority"][draw(1, 1)];
+        let dispatch = ["freeze", "priority", "rank"][draw(1, 2)];
         // With the lowest priority and no shared resource it has no influence on the others. Otherwise it may outrank or block them, as its
         // requests demand, and what is recorded is still sound.
         let alone = draw(2, 1) == 0;
@@ -771,4 +780,188 @@ fn many_tasks_of_the_kernel_cost_few_measurements() {
     let measurements = machine.world().measurements;
     println!("{measurements} measurements in {steps} steps for {jobs} jobs, at most {most}");
     assert!(measurements <= most && most < steps * many as u64 / 4, "{measurements} in {steps} steps, not {most}");
+}
+
+/// The jobs of a run that ended, with their ends.
+fn finished(records: &[Record]) -> Vec<(Time, TaskId, JobId, Outcome)> {
+    let end = |record: &Record| match record.kind {
+        RecordKind::Finish { task, job, outcome, .. } => Some((record.at, task, job, outcome)),
+        _ => None,
+    };
+    let mut all: Vec<_> = records.iter().filter_map(end).collect();
+    all.sort_by_key(|(at, task, job, _)| (*at, *task, *job));
+    all
+}
+
+/// A file of tasks whose jobs sleep in their middle, by a seed. With `late: abort` in its `head` there is too much to do.
+fn sleepers(policy: &str, cpus: usize, head: &str, seed: u64) -> String {
+    let mut drawn = 0;
+    let mut draw = |most: u64| {
+        drawn += 1;
+        rng::draw_up_to(most, seed, 11, drawn) as i64
+    };
+    let tasks = 2 + draw(4);
+    let mut text =
+        format!("policy: {policy}\ncpus: {}\ndispatch: rank\n{head}tasks:\n", if cpus == 1 { "0" } else { "\"0,1\"" });
+    for task in 0..tasks {
+        let period = [20, 30, 40, 50, 60, 90][draw(5) as usize] * 1000;
+        // Odd times, so that few events come at one instant.
+        let most = period as u64 / tasks as u64 / if head.is_empty() { 2 } else { 1 };
+        let times = [(); 3].map(|()| 100 + draw(most) + 7 * task);
+        let steps = match draw(3) {
+            0 => format!("[run: {}us, sleep: {}us, run: {}us]", times[0], times[1], times[2]),
+            1 => format!("[run: 9us, sleep: {}us, run: {}us]", times[1], times[0]),
+            2 => format!(
+                "[run: {}us, sleep: {}us, run: {}us, sleep: {}us, run: 130us]",
+                times[0], times[1], times[2], times[0]
+            ),
+            _ => format!("[run: {}us]", times[0] + times[2]),
+        };
+        text += &format!(
+            "- {{name: t{task}, cmd: x, init: yes, period: {period}us, offset: {}us, priority: {}, steps: {steps}}}\n",
+            draw(9000),
+            20 - task
+        );
+    }
+    text
+}
+
+/// Runs a file of sleepers, and simulates it. Returns the ends of jobs if they are alike.
+fn as_simulated(name: &str, text: &str) -> Option<usize> {
+    let workload = load(Source { name: "sleep.yaml".into(), text: text.to_owned() });
+    let (system, mut plan, programs) = plan(&workload, Span::from_ms(1000));
+    Arc::get_mut(&mut plan).expect("the only one").init_timeout = Span::from_secs(10);
+    let mut machine = Machine::new(plan.clone(), Faults::none());
+    let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+    if std::env::var("DBG").is_ok_and(|v| v == name) {
+        for r in &ran.records {
+            println!("R {r:?}");
+        }
+        for (t, i) in &ran.steps {
+            println!("S {t:?} {i:?}");
+        }
+        for r in &simulated(system.clone(), &plan, &programs) {
+            println!("M {r:?}");
+        }
+    }
+    let (ran, simulated) = (finished(&ran.records), finished(&simulated(system, &plan, &programs)));
+    if ran == simulated {
+        return Some(ran.len());
+    }
+    let at = ran.iter().zip(&simulated).position(|(a, b)| a != b).unwrap_or(ran.len().min(simulated.len()));
+    let (here, there) = (ran.get(at), simulated.get(at));
+    println!(
+        "{name}: {} and {} ends, the first that differs is {at}: {here:?} {there:?}\n{text}",
+        ran.len(),
+        simulated.len()
+    );
+    None
+}
+
+/// The kernel runs the next job while one sleeps, so the ends of all jobs are those of the simulation.
+#[test]
+fn jobs_that_sleep_end_as_simulated_by_rank() {
+    let (mut differ, mut ends, mut slept) = (Vec::new(), 0, 0);
+    for (policy, cpus) in [("edf", 1), ("rm", 1), ("dm", 1), ("fp", 1), ("p-edf", 2), ("g-edf", 2), ("g-rm", 2)] {
+        for seed in 0..12 {
+            let text = sleepers(policy, cpus, "", seed);
+            slept += u64::from(text.contains("sleep"));
+            match as_simulated(&format!("{policy} {seed}"), &text) {
+                Some(count) => ends += count,
+                None => differ.push((policy, seed)),
+            }
+        }
+    }
+    println!("{ends} ends, {slept} files that sleep");
+    assert!(differ.is_empty(), "{differ:?}");
+    assert!(ends > 8000 && slept > 60, "{ends} {slept}");
+}
+
+/// Jobs are aborted, some before they have run, and the work of others continues after their abort.
+#[test]
+fn jobs_that_sleep_are_aborted_as_simulated_by_rank() {
+    let (mut differ, mut ends) = (Vec::new(), 0);
+    for policy in ["edf", "fp"] {
+        for seed in 0..15 {
+            let text = sleepers(policy, 1, "late: abort\n", seed);
+            match as_simulated(&format!("{policy} {seed}"), &text) {
+                Some(count) => ends += count,
+                None => differ.push((policy, seed)),
+            }
+        }
+    }
+    println!("{ends} ends, differ: {differ:?}");
+    assert!(differ.is_empty(), "{differ:?}");
+}
+
+/// There are more jobs than levels. The least urgent wait until a level is free.
+#[test]
+fn two_hundred_ready_jobs_have_sixty_levels() {
+    {
+        let policy = "edf";
+        let task = |n: i64| {
+            let steps = if n % 7 == 3 { "[run: 311us, sleep: 2ms, run: 400us]" } else { "[run: 713us]" };
+            // The order of the deadlines is not that of the tasks.
+            let period = 400 + (n * 37) % 200;
+            format!("- {{name: t{n}, cmd: x, init: yes, period: {period}ms, steps: {steps}}}\n")
+        };
+        let tasks: String = (0..200).map(task).collect();
+        let text = format!("policy: {policy}\ncpus: 0\nduration: 170ms\ndispatch: rank\ntasks:\n{tasks}");
+        let ends = as_simulated(policy, &text).unwrap_or_else(|| panic!("{policy} differs"));
+        assert!(ends == 200, "{ends}");
+    }
+}
+
+/// A task that sleeps within its reservation takes nothing from another one, although nothing tells that it sleeps.
+#[test]
+fn a_reserved_task_meets_its_deadlines_beside_one_that_sleeps() {
+    for policy in ["cbs", "fcbs", "grub", "cbs:enforcement=hard"] {
+        let text = format!(
+            "policy: {policy}\ncpus: 0\ndispatch: rank\ntasks:\n\
+             - {{name: player, cmd: x, init: yes, period: 40ms, reservation: {{budget: 20ms, period: 40ms}}, steps: [sleep: 300ms, run: 7ms]}}\n\
+             - {{name: other, cmd: x, init: yes, period: 50ms, reservation: {{budget: 20ms, period: 50ms}}, steps: [run: 8ms]}}\n"
+        );
+        let (system, plan, programs) = plan(&load(Source { name: "player.yaml".into(), text }), Span::from_ms(2000));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().grain = Span::from_us(100);
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        let counts = ran.outcome.engine.counts(TaskId(1));
+        assert_eq!((counts.released, counts.met), (40, 40), "{policy}: {counts:?}");
+        let (_, most) = ran.outcome.most_used[1].expect("it is measured");
+        assert_eq!(most, Work::nominal(Span::from_ms(8)), "{policy}");
+    }
+}
+
+/// A program that was let begin a job, and got no CPU before the job was aborted, begins the next one.
+#[test]
+fn a_job_that_is_aborted_before_it_runs_was_not_begun() {
+    for programs_signal in ["", ", completion: signal"] {
+        let text = format!(
+            "policy: fp\ncpus: 0\ndispatch: rank\nlate: abort\ntasks:\n\
+             - {{name: high, cmd: x, init: yes, period: 100ms, priority: 2, runtime: 60ms{programs_signal}}}\n\
+             - {{name: low, cmd: x, init: yes, period: 50ms, deadline: 20ms, priority: 1, runtime: 10ms{programs_signal}}}\n"
+        );
+        let (system, plan, programs) = plan(&load(Source { name: "abort.yaml".into(), text }), Span::from_ms(1000));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+        assert_eq!(ran.records, simulated(system, &plan, &programs));
+        let counts = ran.outcome.engine.counts(TaskId(1));
+        assert_eq!((counts.met, counts.aborted, counts.behind), (10, 10, 0), "{counts:?}");
+    }
+}
+
+/// No act is needed when a job blocks or wakes up, and one at most for a release, where a program waits for its next job without being frozen.
+#[test]
+fn a_job_that_sleeps_needs_no_act() {
+    let text = "policy: edf\ncpus: 0\ndispatch: rank\ntasks:\n\
+         - {name: io, cmd: x, init: yes, period: 50ms, steps: [sleep: 20ms, run: 1ms]}\n\
+         - {name: cpu, cmd: x, init: yes, period: 60ms, steps: [run: 38ms]}\n";
+    let source = Source { name: "io.yaml".into(), text: text.to_owned() };
+    let (system, plan, programs) = plan(&load(source), Span::from_secs(3));
+    let mut machine = Machine::new(plan.clone(), Faults::none());
+    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+    assert_eq!((ran.outcome.engine.totals().met, ran.outcome.engine.totals().missed), (110, 0));
+    let [stops, starts, priorities] = machine.world().acts;
+    println!("{stops} stops, {starts} starts and {priorities} priorities for 110 jobs");
+    assert!(stops + starts < 12 && priorities <= 66, "{stops} {starts} {priorities}");
 }

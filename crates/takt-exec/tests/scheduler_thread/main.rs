@@ -428,6 +428,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
     let dispatch = match workload.settings.dispatch {
         takt_workload::Dispatch::Freeze => Dispatch::Freeze,
         takt_workload::Dispatch::Priority => Dispatch::Priority,
+        takt_workload::Dispatch::Rank => Dispatch::Rank,
     };
     let plan = Plan {
         name: "scheduler".into(),
