@@ -20,6 +20,7 @@ mod order;
 mod power;
 mod priority;
 mod protocol;
+mod ranks;
 mod reactions;
 mod recovery;
 mod replay;
