@@ -33,7 +33,8 @@ fn a_job_that_sleeps_leaves_its_cpu_to_others() {
             let sim = room.takt(&["sim", "w.yaml", "--duration", "3s", "--json"]).json();
             assert_eq!(outcomes(&sim), [[60, 60, 0, 0], [50, 50, 0, 0]].map(|counts| counts.map(Some)));
             attempts(5, || {
-                let args = ["run", "w.yaml", "--duration", "3s", "--mechanism", mechanism, "--json", "--trace", "t.jsonl"];
+                let args =
+                    ["run", "w.yaml", "--duration", "3s", "--mechanism", mechanism, "--json", "--trace", "t.jsonl"];
                 let run = room.takt(&args).json();
                 println!("{mechanism}: {:?}", outcomes(&run));
                 assert_eq!(run["dispatch"], "rank");

@@ -132,7 +132,13 @@ impl Ranks {
                 *cpus = if usable.is_empty() { *cpus } else { usable };
             }
         }
-        order.retain(|entry| may_be_thawed(entry.task, engine, &slots[entry.task.index()]));
+        // The engine's budget of a job that it does not run may be used up, and the policy has another one for it.
+        let is_exhausted = |task: TaskId| {
+            let limit = tasks[task.index()].limit;
+            engine.place_of(task).is_none() && limit.is_some_and(|limit| limit <= Span::ZERO)
+        };
+        order
+            .retain(|entry| may_be_thawed(entry.task, engine, &slots[entry.task.index()]) && !is_exhausted(entry.task));
         if several_queues {
             // Queues may have been joined since an entry was written.
             let queue = |task: TaskId| queues[tasks[task.index()].queue.0.index()];
@@ -217,9 +223,6 @@ impl Ranks {
 /// Whether the process of a task with a job may run it although the engine does not.
 fn may_be_thawed<R>(task: TaskId, engine: &Engine, slot: &Slot<R>) -> bool {
     let runs = engine.place_of(task).is_some();
-    if !runs && engine.budget_left(task).is_some_and(|left| left <= Span::ZERO) {
-        return false;
-    }
     let present = engine.job_number(task);
     match slot.program {
         Program::At { .. } | Program::New | Program::Waiting if runs => true,

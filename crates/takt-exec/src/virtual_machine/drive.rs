@@ -483,7 +483,8 @@ impl Agreement {
                 }
             }
             // One that is observed and has initialised is as one that has not run.
-            let known = exact && !hostile && !slot.given && !(slot.observed.is_some() && slot.program == At::New);
+            let unknown = hostile || slot.given || slot.observed.is_some() && slot.program == At::New;
+            let known = exact && !unknown;
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
                 let known = slot.program == At::Waiting || again || asks || world.is_signalling(task, slot.incarnation);

@@ -27,9 +27,9 @@ use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     // A process that sleeps keeps its CPU, unless the kernel gives that to another one: its jobs are those without steps.
     let sleeps = |program: &Program| program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
-    // Nothing tells of a wake-up in time, behind which a job would queue under round robin.
-    let by_rank =
-        workload.settings.dispatch == takt_workload::Dispatch::Rank && workload.system.policy.profile.name != "rr";
+    // Under other policies the instant of a wake-up matters, of which nothing tells: a turn or a burst begins then.
+    let by_rank = workload.settings.dispatch == takt_workload::Dispatch::Rank
+        && ["edf", "rm", "dm", "fp"].contains(&workload.system.policy.profile.name);
     let program = |task: &Task| match sleeps(&task.program) && !by_rank {
         true => Program::needing(task.program.execution.clone()),
         false => task.program.clone(),
@@ -833,17 +833,6 @@ fn as_simulated(name: &str, text: &str) -> Option<usize> {
     Arc::get_mut(&mut plan).expect("the only one").init_timeout = Span::from_secs(10);
     let mut machine = Machine::new(plan.clone(), Faults::none());
     let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
-    if std::env::var("DBG").is_ok_and(|v| v == name) {
-        for r in &ran.records {
-            println!("R {r:?}");
-        }
-        for (t, i) in &ran.steps {
-            println!("S {t:?} {i:?}");
-        }
-        for r in &simulated(system.clone(), &plan, &programs) {
-            println!("M {r:?}");
-        }
-    }
     let (ran, simulated) = (finished(&ran.records), finished(&simulated(system, &plan, &programs)));
     if ran == simulated {
         return Some(ran.len());
