@@ -70,7 +70,7 @@ impl Domains {
             let places: Vec<Place> = places.collect();
             let first_timer = build.first_timer + timers;
             let of_domain = Build { tasks: &tasks, places: &places, first_timer, ..*build };
-            let with = |spec: PolicySpec| guest(&Build { spec, ..of_domain });
+            let with = |spec: PolicySpec| hosted(&Build { spec, ..of_domain });
             let guest = with(described.policy)?;
             // Room for each policy that it may be switched to; those that do not suit it never come.
             let others = system.alternatives.iter().filter_map(|spec| with(*spec).ok());
@@ -93,7 +93,7 @@ impl Domains {
 }
 
 /// The policy of one domain.
-fn guest(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+fn hosted(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     if build.spec.scope == Scope::Table {
         return Err(Invalid::Unsuitable("a domain needs a policy for jobs, and this one is about the whole machine"));
     }
@@ -165,7 +165,7 @@ impl Policy for Domains {
 
     fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
         let own = self.domains.get(domain).ok_or(Invalid::Unsuitable("there is no such domain"))?;
-        let guest = guest(&Build {
+        let guest = hosted(&Build {
             system,
             tasks: &own.tasks,
             places: &own.places,

@@ -81,7 +81,7 @@ pub trait Policy: Send {
     }
 
     /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
-    /// Its present guests count alone: a switch, which only simulations carry out, can change it.
+    /// Only the policies that it hosts now count: a switch, which only simulations carry out, can change it.
     fn meters(&self) -> bool {
         false
     }

@@ -132,7 +132,7 @@ impl Ranks {
                 *cpus = if usable.is_empty() { *cpus } else { usable };
             }
         }
-        // The engine's budget of a job that it does not run may be used up, and the policy has another one for it.
+        // The engine's budget of a job that it does not run may be exhausted, and the policy has another one for it.
         let is_exhausted = |task: TaskId| {
             let limit = tasks[task.index()].limit;
             engine.place_of(task).is_none() && limit.is_some_and(|limit| limit <= Span::ZERO)

@@ -793,7 +793,7 @@ fn finished(records: &[Record]) -> Vec<(Time, TaskId, JobId, Outcome)> {
     all
 }
 
-/// A file of tasks whose jobs sleep in their middle, by a seed. With `late: abort` in its `head` there is too much to do.
+/// A file of tasks whose jobs sleep in their middle, by a seed. With `late: abort` in its `head` it is an overload.
 fn sleepers(policy: &str, cpus: usize, head: &str, seed: u64) -> String {
     let mut drawn = 0;
     let mut draw = |most: u64| {

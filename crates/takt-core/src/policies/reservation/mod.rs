@@ -70,7 +70,7 @@ trait Rule: Send + Sized + 'static {
         let _ = (task, finished, servers, cx);
     }
 
-    /// The server's budget is used up. Whether the rule has another one for it, of which something is left.
+    /// The server's budget is exhausted. Whether the rule has another one for it, of which something is left.
     fn restores(&mut self, task: TaskId, servers: &mut Servers) -> bool {
         let _ = (task, servers);
         false
