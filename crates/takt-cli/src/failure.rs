@@ -52,6 +52,11 @@ impl Failure {
     pub(crate) fn machine(code: Code, message: impl std::fmt::Display, fix: &str) -> Failure {
         Failure { status: 3, text: coded(code, &format!("{message}\nfix: {fix}")) }
     }
+    /// Status 3: a thread of this command cannot be started.
+    pub(crate) fn thread(error: &io::Error) -> Failure {
+        let fix = "raise the limits of memory and of processes (`ulimit -v`, `ulimit -u`)";
+        Failure::machine(Code::SystemError, format!("a thread cannot be started: {error}"), fix)
+    }
     /// Another status, for commands that stand in for DEmOS's.
     pub(crate) fn status(status: u8, code: Code, message: impl std::fmt::Display) -> Failure {
         Failure { status, text: coded(code, &message.to_string()) }

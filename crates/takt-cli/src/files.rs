@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -98,10 +98,10 @@ impl From<Unlocked> for io::Error {
     }
 }
 
-/// Locks an open file. `None` if this process has locked it already.
+/// Locks a file that is open for writing. `None` if this process has locked it already.
 ///
 /// # Errors
-/// Another process has locked it.
+/// Another process writes it.
 pub(crate) fn lock_open(file: File, path: &Path, is_new: bool) -> Result<Option<Locked>, Unlocked> {
     let known = file.metadata().map_err(Unlocked::Failed)?;
     let identity = identity(&known);
@@ -109,14 +109,16 @@ pub(crate) fn lock_open(file: File, path: &Path, is_new: bool) -> Result<Option<
         return Ok(None);
     }
     let mut tries = 0;
-    // Another error means that the file system has no locks.
-    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+    // An error means that the file system has no locks.
+    while let Ok(false) = takt_linux::lock_as_writer(&file) {
         tries += 1;
         if tries == TRIES {
             return Err(Unlocked::InUse(takt_linux::lock_holder(&known)));
         }
         std::thread::sleep(PAUSE);
     }
+    // It names this process to others, and refuses nothing.
+    let _ = file.try_lock();
     own().insert(identity);
     Ok(Some(Locked { file, path: path.to_owned(), identity, is_new }))
 }

@@ -22,12 +22,12 @@ impl Interruption {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         let own = Interruption::default();
         let waiting = own.clone();
-        std::thread::spawn(move || {
+        std::thread::Builder::new().name("takt-signals".into()).spawn(move || {
             for _ in signals.forever() {
                 waiting.wanted.store(true, Ordering::SeqCst);
                 waiting.end_child();
             }
-        });
+        })?;
         Ok(own)
     }
 

@@ -231,8 +231,9 @@ impl Handle {
         if self.phase.over.load(Ordering::Acquire) {
             return (order.answer)(Err(Refusal::Over("the run ends")));
         }
+        let mut stops_first = false;
         if matches!(order.command, Command::Stop { .. }) {
-            self.phase.stopping.store(true, Ordering::Release);
+            stops_first = !self.phase.stopping.swap(true, Ordering::AcqRel);
             if !self.phase.begun.load(Ordering::Acquire) {
                 self.phase.stopped_early.store(true, Ordering::Release);
             }
@@ -242,8 +243,8 @@ impl Handle {
                 let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
             }
             Err(TrySendError::Full(order)) => {
-                // This one does not stop the run, so the others are carried out.
-                if matches!(order.command, Command::Stop { .. }) {
+                // This one does not stop the run. Unless an earlier one does, the others are carried out.
+                if stops_first {
                     self.phase.stopping.store(false, Ordering::Release);
                 }
                 (order.answer)(Err(Refusal::Busy("too many commands wait")));

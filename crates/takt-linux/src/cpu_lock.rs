@@ -8,7 +8,7 @@
 //! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. The kernel knows the user of each name, and those
 //! of other users refuse nothing to root. Two users without rights can refuse CPUs to each other, and `share` is the way around.
 
-use crate::group::Unavailable;
+use crate::group::{Unavailable, fix_of};
 use crate::life::Life;
 use crate::run_id::RunId;
 use crate::socket_names;
@@ -117,7 +117,7 @@ impl From<Refusal> for Unavailable {
         match error {
             Some(e) => Unavailable {
                 reason: format!("CPU {cpus} cannot be locked against other runs: {e}"),
-                fix: "allow abstract Unix sockets, or run without that protection by --share-cpus".to_owned(),
+                fix: fix_of(&e, "allow abstract Unix sockets, or run without that protection by --share-cpus"),
             },
             None if holders.is_empty() => {
                 Unavailable { reason: format!("CPU {cpus} is in use by another run"), fix: fix.to_owned() }

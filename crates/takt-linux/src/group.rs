@@ -25,6 +25,14 @@ pub struct Unavailable {
     pub fix: String,
 }
 
+/// The fix of a failure that has another cause than its usual one where this process has too few descriptors.
+pub(crate) fn fix_of(error: &io::Error, usual: &str) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)".to_owned(),
+        _ => usual.to_owned(),
+    }
+}
+
 /// A partition of a run, in the order in which they were added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PartitionHandle(pub u32);

@@ -6,12 +6,12 @@
 //!
 //! Only the first thread of the process is observed, and also after an `exec`.
 
-use crate::Unavailable;
+use crate::group::{Unavailable, fix_of};
 use crate::sys::{Counter, Ring};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::io::{Errno, read};
+use rustix::io::read;
 use std::io;
 use takt_core::time::Span;
 
@@ -71,10 +71,7 @@ impl Tracepoints {
     pub fn try_out(&self) -> Result<(), Unavailable> {
         JobEnds::open(self, 0).map(drop).map_err(|e| Unavailable {
             reason: format!("the kernel refuses to observe a process: {e}"),
-            fix: match Errno::from_io_error(&e) {
-                Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)".to_owned(),
-                _ => "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)".to_owned(),
-            },
+            fix: fix_of(&e, "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)"),
         })
     }
 }

@@ -10,12 +10,12 @@ use crate::freezer::{v1, v2};
 use crate::isolate;
 use crate::layout::Layout;
 use crate::life::{self, Life, Seized, Succession};
-use crate::members;
+use crate::members::{self, Process};
 use crate::rt::{self, Class};
 use crate::run_id::{PREFIX, RunId, start_time};
 use crate::socket;
 use crate::tracing;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -96,9 +96,9 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
             list.push(group.top);
         }
     }
-    for (pid, run, environment) in marked() {
-        if Judge::of(run).condemns(pid, &environment) {
-            found.entry(run).or_default().processes.push(pid);
+    for (process, run, environment) in marked() {
+        if Judge::of(run).condemns(process.pid, &environment) {
+            found.entry(run).or_default().processes.push(process.pid);
         }
     }
     for (run, path) in socket::remains() {
@@ -189,11 +189,15 @@ fn clean_as(run: &RunId, on_crash: OnCrash, judge: Judge, right: Option<&Success
     // Before any journal or lock: no process stays frozen while another one has these.
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
-        let mut members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
-        let marked = marked().filter(|(pid, of, environment)| of == run && judge.condemns(*pid, environment));
-        members.extend(marked.map(|(pid, ..)| pid));
-        let new = members.iter().filter(|pid| counted.insert(**pid)).count();
-        if new == 0 && round > 0 {
+        let mut members: Vec<Process> = tops.iter().flat_map(|top| members(top)).collect();
+        // The groups come first: the owner of a process elsewhere could have the reader of its environment wait.
+        if round > 0 {
+            let marked =
+                marked().filter(|(process, of, environment)| of == run && judge.condemns(process.pid, environment));
+            members.extend(marked.map(|(process, ..)| process));
+        }
+        let new = members.iter().filter(|process| counted.insert(**process)).count();
+        if new == 0 && round > 1 {
             break;
         }
         // A group that another process has removed keeps none of the others.
@@ -243,7 +247,7 @@ pub fn remove_group(name: &str) -> io::Result<()> {
     let layout = Layout::read()?;
     let tops = layout.hierarchies().into_iter().map(|hierarchy| hierarchy.own.join(name));
     let tops: Vec<PathBuf> = tops.filter(|top| top.is_dir()).collect();
-    let members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
+    let members: Vec<Process> = tops.iter().flat_map(|top| members(top)).collect();
     kill(&tops, &members)?;
     let deadline = Instant::now() + Duration::from_secs(1);
     tops.iter().try_for_each(|top| control::remove_tree(top, deadline))
@@ -321,13 +325,14 @@ impl Judge {
 }
 
 /// Processes that carry the mark of a run, with their environments.
-fn marked() -> impl Iterator<Item = (i32, RunId, Vec<u8>)> {
-    members::claimed().filter_map(|(run, process, environment)| Some((process.pid, run.parse().ok()?, environment)))
+fn marked() -> impl Iterator<Item = (Process, RunId, Vec<u8>)> {
+    members::claimed().filter_map(|(run, process, environment)| Some((process, run.parse().ok()?, environment)))
 }
 
 /// Processes in a group and all groups below it.
-fn members(top: &Path) -> Vec<i32> {
-    control::tree(top).iter().flat_map(|dir| control::pids(&dir.join("cgroup.procs"))).collect()
+fn members(top: &Path) -> Vec<Process> {
+    let pids = control::tree(top).into_iter().flat_map(|dir| control::pids(&dir.join("cgroup.procs")));
+    pids.filter_map(Process::of).collect()
 }
 
 fn is_v1_freezer(dir: &Path) -> bool {
@@ -335,7 +340,7 @@ fn is_v1_freezer(dir: &Path) -> bool {
 }
 
 /// Tries everything even when a part fails.
-fn kill(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
+fn kill(tops: &[PathBuf], members: &[Process]) -> io::Result<()> {
     let mut result = Ok(());
     for top in tops {
         if top.join("cgroup.events").exists() {
@@ -346,14 +351,12 @@ fn kill(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
             result = result.and(v1::kill(dir));
         }
     }
-    for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
+    members.iter().for_each(|process| process.signal(Signal::KILL));
     result
 }
 
 /// Tries everything even when a part fails, because a process that stays frozen is the worst outcome.
-fn release(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
+fn release(tops: &[PathBuf], members: &[Process]) -> io::Result<()> {
     let mut result = Ok(());
     for top in tops {
         let Some(parent) = top.parent() else { continue };
@@ -372,15 +375,13 @@ fn release(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
         }
     }
     let all = (0..takt_core::cpus::MAX_CPUS).collect();
-    for pid in members {
-        for thread in threads(*pid) {
+    for process in members.iter().filter(|process| process.is_alive()) {
+        for thread in threads(process.pid) {
             // Best effort: a thread that ended, or a stricter cpuset above, is none of our concern.
             let _ = rt::set_class(thread, Class::Other);
             let _ = rt::set_affinity(thread, &all);
         }
-        if let Some(pid) = Pid::from_raw(*pid) {
-            let _ = kill_process(pid, Signal::CONT);
-        }
+        process.signal(Signal::CONT);
     }
     result
 }

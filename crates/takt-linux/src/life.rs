@@ -12,7 +12,7 @@
 //! it knows them by name.
 
 use crate::places::{self, SESSION};
-use nix::fcntl::{FcntlArg, fcntl};
+use crate::record_lock::{claim, is_locked, lock};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -111,8 +111,14 @@ fn create(path: &Path) -> io::Result<Option<File>> {
         Err(e) => return Err(e.into()),
     };
     // Until it has its lock, the file looks like that of a dead run, and another process may remove it.
-    let locked = lock(&file, DRIVER, 1)? && file.metadata()?.nlink() > 0;
-    Ok(locked.then_some(file))
+    match lock(&file, DRIVER, 1) {
+        Ok(locked) => Ok((locked && file.metadata()?.nlink() > 0).then_some(file)),
+        Err(e) => {
+            // A file without a lock would prove the death of a live run.
+            let _ = fs::remove_file(path);
+            Err(e)
+        }
+    }
 }
 
 /// The file of a run of this process remains when the process ends.
@@ -188,11 +194,14 @@ pub(crate) fn of_marked(pid: i32, run: &str, environment: &[u8]) -> Life {
         Some(PathBuf::from(std::str::from_utf8(value).ok()?).join(places::OF_SESSION))
     });
     let user = fs::metadata(format!("/proc/{pid}")).map_or(0, |known| known.uid());
-    let directories = [PathBuf::from(places::SYSTEM)].into_iter().chain(session).chain(places::of_user(user));
+    let of_user = session.into_iter().chain(places::of_user(user)).map(|directory| (directory, user));
+    let directories = [(PathBuf::from(places::SYSTEM), 0)].into_iter().chain(of_user);
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let seen = directories.filter_map(|directory| {
-        let below = directory.strip_prefix("/").ok()?;
-        look(&root.join(below).join(format!("{run}{SUFFIX}")))
+    let seen = directories.filter_map(|(directory, owner)| {
+        let directory = root.join(directory.strip_prefix("/").ok()?);
+        // The file of a third user is ignored: it would have the process killed.
+        let is_private = places::is_private_of(&directory, owner).unwrap_or(false);
+        if is_private { look(&directory.join(format!("{run}{SUFFIX}"))) } else { None }
     });
     // A directory of the system may show a run that a session does not have.
     seen.into_iter().next().unwrap_or_else(|| of(run))
@@ -356,41 +365,6 @@ pub(crate) fn of_group(run: &str, path: &Path) -> Life {
 pub(crate) fn seize_group(run: &str, path: &Path) -> Option<Seized> {
     let file = look_at_group(run, path).1?;
     claim(&file, 0, 0).is_ok_and(|taken| taken).then_some(Seized { _file: file })
-}
-
-fn record(start: i64, length: i64, kind: libc::c_int) -> libc::flock {
-    libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: start,
-        l_len: length,
-        l_pid: 0,
-    }
-}
-
-/// Locks bytes for this process. `false` if another one has them.
-fn lock(file: &File, start: i64, length: i64) -> io::Result<bool> {
-    acquired(fcntl(file, FcntlArg::F_SETLK(&record(start, length, libc::F_WRLCK))))
-}
-
-/// Locks bytes for the open file, whatever process has it. `false` if another one has them.
-fn claim(file: &File, start: i64, length: i64) -> io::Result<bool> {
-    acquired(fcntl(file, FcntlArg::F_OFD_SETLK(&record(start, length, libc::F_WRLCK))))
-}
-
-fn acquired(result: nix::Result<libc::c_int>) -> io::Result<bool> {
-    match result {
-        Ok(_) => Ok(true),
-        Err(nix::Error::EAGAIN | nix::Error::EACCES) => Ok(false),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// Whether another open file or process has these bytes.
-fn is_locked(file: &File, start: i64, length: i64) -> io::Result<bool> {
-    let mut record = record(start, length, libc::F_WRLCK);
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut record))?;
-    Ok(libc::c_int::from(record.l_type) != libc::F_UNLCK)
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn of(pid: i32) -> Option<Process> {
+    /// The process with this number now.
+    pub(crate) fn of(pid: i32) -> Option<Process> {
         start_time(pid).map(|start| Process { pid, start })
     }
 

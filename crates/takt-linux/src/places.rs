@@ -74,9 +74,16 @@ pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// It is not there.
 pub(crate) fn is_private(directory: &Path) -> io::Result<bool> {
+    is_private_of(directory, rustix::process::geteuid().as_raw())
+}
+
+/// Whether a directory belongs to a user, and no other user may enter it.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn is_private_of(directory: &Path, user: u32) -> io::Result<bool> {
     let known = fs::symlink_metadata(directory)?;
-    let own = rustix::process::geteuid().as_raw();
-    Ok(known.is_dir() && known.uid() == own && known.mode() & 0o077 == 0)
+    Ok(known.is_dir() && known.uid() == user && known.mode() & 0o077 == 0)
 }
 
 /// The directories in which runs of this user may show that they live, the best one first. They need not exist.

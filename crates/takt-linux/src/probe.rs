@@ -1,6 +1,5 @@
 //! What this machine can do for Takt, found out by trying, and the fix for what it cannot.
 
-use crate::blocking::{self, Switches};
 use crate::control;
 use crate::job_end::{JobEnd, Tracepoints};
 use crate::layout::{Hierarchy, Layout, LayoutKind};
@@ -77,7 +76,6 @@ pub fn probe() -> Report {
         real_time_groups(&layout, rt::throttle()),
         priorities(rt::rt_allowed(), rt::preempt_rt()),
         tracepoints(),
-        blocking(),
         kernel(),
         clock(),
         cpus(),
@@ -306,16 +304,6 @@ fn tracepoints() -> Finding {
     match tried.into_iter().find_map(Result::err) {
         None => ok("tracepoints", "ends of jobs can be observed (`completion: yield` and `sleep`)"),
         Some(lack) => missing("tracepoints", format!("ends of jobs cannot be observed: {}", lack.reason), lack.fix),
-    }
-}
-
-/// Whether a run learns of jobs that block in their middle, and what that costs.
-fn blocking() -> Finding {
-    let observed =
-        |cost: Span| format!("blocks and wake-ups of jobs are observed by tracepoints, {} ns a record", cost.ns());
-    match Switches::try_out().and_then(|()| blocking::cost()) {
-        Ok(cost) => ok("blocking", observed(cost)),
-        Err(lack) => weak("blocking", format!("blocking inside a job is not observed: {}", lack.reason), &lack.fix),
     }
 }
 

@@ -139,11 +139,12 @@ mod tests {
             Err(e) => return println!("skipped: {}", e.reason),
         };
         let during: Vec<(String, String)> = classes().collect();
-        let names = raised.names().to_vec();
+        let (names, run) = (raised.names().to_vec(), raised.run);
         raised.undo().unwrap();
         let mut named = during.iter().filter(|(name, _)| names.contains(name));
         assert!(!names.is_empty() && named.all(|(_, class)| class == "SCHED_FIFO 61"), "{during:?}");
         assert_eq!(classes().collect::<Vec<_>>(), before);
-        assert!(isolate::holders().is_empty());
+        // Other tests of this process hold settings, too.
+        assert!(isolate::holders().iter().all(|(other, _)| *other != run));
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn behind(mut out: Box<dyn Sink + Send>) -> (Behind, Thread) {
     let (tell, done) = mpsc::channel();
     let state = Arc::new(State::default());
     let shared = state.clone();
-    std::thread::spawn(move || {
+    let write = move || {
         for chunk in to_write {
             let written = match chunk {
                 Chunk::Bytes(bytes) => {
@@ -98,7 +98,12 @@ pub(crate) fn behind(mut out: Box<dyn Sink + Send>) -> (Behind, Thread) {
         }
         // The receiver is gone when the wait for the answer was given up.
         let _ = tell.send(());
-    });
+    };
+    if let Err(e) = std::thread::Builder::new().name("takt-files".into()).spawn(write) {
+        // The first write reports it.
+        let error = io::Error::new(e.kind(), format!("its thread cannot be started: {e}"));
+        *state.error.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
+    }
     (Behind { chunks, state: state.clone() }, Thread { state, done })
 }
 

@@ -198,6 +198,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         let per_job = plan.processes.iter().map(|process| process.per_job).collect();
         log::Log::new(header.labels(), per_job, Box::new(io::stderr()))
     });
+    let log = log.transpose().map_err(|e| Failure::thread(&e))?;
     let mut recorder = Recorder::new(&args.output, header)?;
     let metrics = |address: &String| metrics::Server::start(address, live.clone(), workload.machine());
     let metrics = args.metrics.as_ref().map(metrics).transpose()?;

@@ -107,7 +107,7 @@ fn movable(file: PathBuf) -> io::Result<PathBuf> {
     if !is_trace(&file)? {
         return Err(io::Error::other(format!("`{}` is no file of this series", file.display())));
     }
-    match files::lock_open(File::open(&file)?, &file, false) {
+    match files::lock_open(File::options().append(true).open(&file)?, &file, false) {
         Err(Unlocked::InUse(_)) => Err(io::Error::other(format!("another process writes `{}`", file.display()))),
         _ => Ok(file),
     }

@@ -123,7 +123,8 @@ fn watch(args: &Args) -> Outcome {
         return once(&first, args);
     }
     let (sender, heard) = sync_channel(4);
-    std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().name("takt-top".into());
+    let started = reader.spawn(move || {
         loop {
             let next = figures(&mut run);
             let last = !matches!(next, Heard::Figures(_));
@@ -132,6 +133,7 @@ fn watch(args: &Args) -> Outcome {
             }
         }
     });
+    started.map_err(|e| Failure::thread(&e))?;
     follow(&heard, first, View::new(look(), Source::Live, args.sort), args.interval)
 }
 

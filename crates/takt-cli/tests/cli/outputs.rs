@@ -124,8 +124,14 @@ fn a_file_that_another_process_writes_is_refused() {
         let given: Vec<&str> = args.iter().copied().chain([option, file]).filter(|word| !word.is_empty()).collect();
         let path = room.path(file);
         fs::write(&path, "").unwrap();
-        let held = File::open(&path).unwrap();
-        held.try_lock().unwrap();
+        // A user who may only read a file cannot keep its writer away.
+        let reader = File::open(&path).unwrap();
+        reader.try_lock().unwrap();
+        assert!(!room.takt(&given).stderr.contains("[file-in-use]"), "{given:?}");
+        drop(reader);
+        fs::write(&path, "").unwrap();
+        let held = File::options().append(true).open(&path).unwrap();
+        assert!(takt_linux::lock_as_writer(&held).unwrap() && held.try_lock().is_ok());
         let done = room.takt(&given).expect(3);
         let own = format!("process {}", std::process::id());
         assert!(done.stderr.contains("[file-in-use]") && done.stderr.contains(&own), "{given:?}: {}", done.stderr);

@@ -2,13 +2,12 @@
 
 use super::decode::{Change, Formats, Holds, Switch, WORDS};
 use crate::disturbance;
-use crate::group::Unavailable;
+use crate::group::{Unavailable, fix_of};
 use crate::job_end::{events, number};
 use crate::sys::{Counter, Ring};
 use crate::tracing::text;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::AsFd;
-use rustix::io::Errno;
 use std::io;
 use std::ops::RangeInclusive;
 use takt_core::time::Span;
@@ -161,10 +160,7 @@ impl Switches {
         let rings = waits.chain(runs).collect::<io::Result<Vec<CpuRing>>>();
         let rings = rings.map_err(|e| Unavailable {
             reason: format!("the kernel refuses to observe its CPUs: {e}"),
-            fix: match Errno::from_io_error(&e) {
-                Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)".to_owned(),
-                _ => "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)".to_owned(),
-            },
+            fix: fix_of(&e, "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)"),
         })?;
         Ok(Switches { formats, rings, lost: 0 })
     }

@@ -5,7 +5,7 @@
 use super::cpufreq::{DIR, Domain};
 use super::root::Root;
 use crate::cpu_lock::{NAME_MAX, bind, patience};
-use crate::group::Unavailable;
+use crate::group::{Unavailable, fix_of};
 use crate::run_id::RunId;
 use crate::socket_names;
 use std::fs;
@@ -82,7 +82,7 @@ impl DomainLock {
             if error.kind() != io::ErrorKind::AddrInUse {
                 return Err(Refusal::Unavailable(Unavailable {
                     reason: format!("the frequency domain {} cannot be locked against other runs: {error}", domain.0),
-                    fix: "allow abstract Unix sockets, or run without a power policy".into(),
+                    fix: fix_of(&error, "allow abstract Unix sockets, or run without a power policy"),
                 }));
             }
             let holder = holders(&key).next();

@@ -215,7 +215,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let fix = format!("takt isolate undo --name {name}");
         return Err(Failure::machine(Code::CpuInUse, message, &fix));
     }
-    let interruption = Interruption::wait()?;
+    let interruption = Interruption::wait().map_err(|e| Failure::thread(&e))?;
     let run = RunId::new()?;
     // It undoes isolations when this process is killed.
     watcher::spawn_watcher(&run, OnCrash::Kill)?;

@@ -123,7 +123,7 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         );
         return Err(Failure::machine(Code::MissingCpu, message, &fix));
     }
-    let interruption = Interruption::wait()?;
+    let interruption = Interruption::wait().map_err(|e| Failure::thread(&e))?;
     let run = RunId::new()?;
     let load = Load {
         kinds: args.stress.clone(),

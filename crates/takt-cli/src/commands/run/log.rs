@@ -3,7 +3,7 @@
 //! Lines are written by a thread of their own, because a terminal or a pipe that takes nothing must not hold up the supervisor.
 
 use serde_json::{Map, Value, json};
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::Duration;
 use takt_core::time::{Span, Time};
@@ -48,19 +48,22 @@ pub(super) struct Log {
 
 impl Log {
     /// A log of these tasks. `per_job` may have further elements, for tasks that are not there yet.
-    pub(super) fn new(labels: Vec<String>, mut per_job: Vec<bool>, mut out: Box<dyn Write + Send>) -> Log {
+    ///
+    /// # Errors
+    /// Its thread cannot be started.
+    pub(super) fn new(labels: Vec<String>, mut per_job: Vec<bool>, mut out: Box<dyn Write + Send>) -> io::Result<Log> {
         per_job.truncate(labels.len());
         let (lines, to_write) = sync_channel::<String>(WAITING);
         let (done, written) = channel();
-        std::thread::spawn(move || {
+        std::thread::Builder::new().name("takt-log".into()).spawn(move || {
             for line in to_write {
                 if out.write_all(line.as_bytes()).is_err() {
                     break;
                 }
             }
             let _ = done.send(());
-        });
-        Log { labels, per_job, start_unix_ns: 0, limits: [Limit::default(); KINDS.len()], lines, written }
+        })?;
+        Ok(Log { labels, per_job, start_unix_ns: 0, limits: [Limit::default(); KINDS.len()], lines, written })
     }
 
     /// A task is added.
@@ -193,7 +196,8 @@ mod tests {
     #[test]
     fn lines_beyond_the_limit_are_counted_by_kind_and_second() {
         let out = Shared::default();
-        let mut log = Log::new(vec!["a\n\"\u{1b}".into(), "b".into()], vec![false, true], Box::new(out.clone()));
+        let mut log = Log::new(vec!["a\n\"\u{1b}".into(), "b".into()], vec![false, true], Box::new(out.clone()))
+            .expect("a thread");
         log.begin(5);
         for ms in 0..200 {
             log.event(&miss(ms));
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn the_regular_end_of_a_process_of_an_added_task_is_no_event() {
         let out = Shared::default();
-        let mut log = Log::new(vec!["a".into()], vec![false; 5], Box::new(out.clone()));
+        let mut log = Log::new(vec!["a".into()], vec![false; 5], Box::new(out.clone())).expect("a thread");
         log.add("b", true);
         log.exited(Time::ZERO, 1, TaskEnd::Exited(0));
         log.exited(Time::ZERO, 1, TaskEnd::Exited(3));
@@ -246,7 +250,7 @@ mod tests {
     #[test]
     fn a_reader_that_stops_delays_no_event() {
         let (_held, stuck) = channel();
-        let mut log = Log::new(vec!["a".into()], vec![false], Box::new(Stuck(stuck)));
+        let mut log = Log::new(vec!["a".into()], vec![false], Box::new(Stuck(stuck))).expect("a thread");
         let began = std::time::Instant::now();
         for ms in 0..100_000 {
             log.event(&miss(100 * ms));
