@@ -567,7 +567,7 @@ fn of_others(records: &[Record], hostile: TaskId) -> Vec<String> {
 fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     let first = std::env::var("TAKT_FAULT_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seeds = first.map_or(1..=1500, |seed: u64| seed..=seed);
-    let (mut requests, mut compared, mut floods, mut threads, mut overflown) = (0, 0, 0, 0, 0);
+    let (mut requests, mut compared, mut floods, mut threads) = (0, 0, 0, 0);
     for seed in seeds {
         let again =
             || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib a_page_that_changes");
@@ -603,17 +603,14 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
             let (system, plan, programs) = plan(&load(source), Span::from_ms(60));
             let mut machine = Machine::new(plan.clone(), faults);
             (machine.world().hostile, machine.world().grain) = (hostile, Span::from_us(100));
+            // As on Linux. With a budget of some nanoseconds, each ring is a step.
+            machine.world().ring = 1 << 16;
             (system.clone(), drive::run(engine(system), &plan, &programs, &mut machine).expect("a run"))
         };
         let hostile = Hostile::new(TaskId(2), seed);
         let ringing = Faults::ringing(seed, hostile.task, Span::from_ms(1000), Span::from_ms(64));
         let ran = std::panic::catch_unwind(|| run(&text, ringing, Some(hostile)));
         let (system, ran) = ran.unwrap_or_else(|_| panic!("{}\n{text}", again()));
-        // By rank each dispatch ends the hold of a flooding program, so its rings can fill the trace (docs/CAVEATS.md).
-        if dispatch == "rank" && ran.outcome.dropped > 0 {
-            overflown += 1;
-            continue;
-        }
         assert_eq!(ran.outcome.dropped, 0, "{}", again());
         let mut engine = engine(system);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
@@ -631,8 +628,8 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
         }
     }
     println!("{requests} inputs, {compared} runs compared, {threads} of them with a hostile thread, {floods} floods");
-    let all = requests > 100_000 && compared > 500 && threads > 100 && floods > 1000 && overflown < 50;
-    assert!(first.is_some() || all, "{requests} {compared} {threads} {floods} {overflown}");
+    let all = requests > 100_000 && compared > 500 && threads > 100 && floods > 1000;
+    assert!(first.is_some() || all, "{requests} {compared} {threads} {floods}");
 }
 
 /// A run of a program that executes segments all the time, beside a task that is more urgent.
