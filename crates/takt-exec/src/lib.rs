@@ -10,13 +10,11 @@
 
 mod actuator;
 mod ahead;
-mod blocks;
 mod causes;
 mod change;
 mod control;
 mod dispatch;
 mod floods;
-mod following;
 mod incidents;
 mod levels;
 mod life;
@@ -24,7 +22,6 @@ mod linux;
 mod lives;
 mod meter;
 mod mirror;
-mod observation;
 mod plan;
 mod reactions;
 mod report;
@@ -60,5 +57,5 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 }
 
 pub use reactions::COMMANDS_MAX;
-pub use report::{Blocking, Ended, Error, Reacted, Report};
+pub use report::{Ended, Error, Reacted, Report};
 pub use supervisor::{GRACE, run, run_controlled};

@@ -1,4 +1,3 @@
-mod blocks;
 mod children;
 mod class;
 mod clients;
