@@ -364,8 +364,6 @@ impl Mechanism {
             Some(cpus) => cpus,
             None => rt::affinity(0).map_err(limit)?,
         };
-        // Processes are known by their ancestors, so those whose parents have ended come to this one.
-        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         Ok(Mechanism {
             run: *run,
             binder: match (&unified, &cpuset) {
@@ -527,6 +525,9 @@ impl Mechanism {
     pub fn spawn(&self, group: Group, spec: &SpawnSpec<'_>) -> io::Result<i32> {
         let programs = spec.programs()?;
         let name = format!("p{}/t{}", group.partition.0, group.index);
+        // Processes are known by their ancestors, so those whose parents have ended come to this one, which has to reap them. A program that starts
+        // none need not.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let env = spec.marked_env(&self.run.to_string(), &name)?;
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let inherited = if stdio::output_was_closed() { self.null.as_fd() } else { stdout.as_fd() };

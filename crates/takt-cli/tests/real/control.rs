@@ -62,7 +62,8 @@ pub(super) fn status(room: &Room) -> Option<Value> {
 
 fn sockets(room: &Room) -> Vec<PathBuf> {
     let entries = fs::read_dir(room.path("takt")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
+    // The files that show which runs live are beside them.
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_none_or(|ending| ending != "life")).collect()
 }
 
 #[test]
