@@ -2,7 +2,7 @@
 //!
 //! Each object of a run is judged by itself, since a run in another namespace may have the name of a dead one. A group has a lock of its own. A process
 //! in no group carries a mark, the variable `TAKT_RUN`, and is judged by the file of its run that it sees. Everything else is judged by the file of its
-//! run here ([`crate::life`]). An object whose run can neither be seen to live nor to have died stays.
+//! run here (`life.rs`). An object whose run can neither be seen to live nor to have died stays.
 
 use crate::control;
 use crate::delegated;
