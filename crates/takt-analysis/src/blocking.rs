@@ -1,6 +1,6 @@
 //! How long less urgent jobs can block others.
 //!
-//! A job that holds a resource can block those that are not more urgent than the ceiling of the resource: the most urgent task that
+//! A job that holds a resource can block jobs that are not more urgent than the ceiling of the resource: the most urgent task that
 //! uses it. Under ceilings that happens once, before the job begins (Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols",
 //! IEEE TC 39(9), 1990; Baker, "Stack-Based Scheduling of Realtime Processes", Real-Time Systems 3, 1991). Under inheritance each
 //! less urgent task blocks with one section at most, and each resource once, so that the smaller of both sums holds. A job that
@@ -24,7 +24,7 @@ impl Sections {
     /// Those of tasks whose urgency is `rank`, the lowest for the most urgent.
     pub(crate) fn new(tasks: &[Demand], rules: Rules<'_>, rank: impl Fn(usize) -> i128) -> Sections {
         if rules.held_up {
-            // A job that cannot be preempted has begun at least one nanosecond before those that it blocks.
+            // A job that cannot be preempted has begun at least one nanosecond before the jobs that it blocks.
             let held = tasks.iter().map(|t| vec![(0, t.runtime - 1)]).collect();
             return Sections { held, ceilings: vec![i128::MIN], once: true };
         }

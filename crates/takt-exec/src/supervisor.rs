@@ -50,7 +50,7 @@ const RESUMES_FEW: usize = 128;
 /// So many descriptors are left for all else during a run.
 const RESERVE: usize = 128;
 
-/// So many descriptors a run needs beside those of its processes: those that last, as measured with each mechanism, and some for a moment.
+/// So many descriptors a run needs beside those of its processes: the lasting ones, as measured with each mechanism, and some for a moment.
 const OF_RUN: usize = 52;
 
 /// How long processes may take to end after SIGTERM, by default.

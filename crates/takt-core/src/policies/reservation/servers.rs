@@ -320,7 +320,7 @@ impl Servers {
         self.clusters.of(task).blocked.remove(task);
     }
 
-    /// Shows the jobs that may run, by deadline. Those that would get a later deadline when they wake up come last: `is_stale` says which. A server
+    /// Shows the jobs that may run, by deadline. Jobs that would get a later deadline when they wake up come last: `is_stale` says which. A server
     /// without a budget has none.
     #[cfg(feature = "order")]
     pub(super) fn order(
