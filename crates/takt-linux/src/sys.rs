@@ -618,6 +618,30 @@ impl Counter {
         Counter::open_as(&attr, -1, cpu as c_long, None)
     }
 
+    /// The threads that get and leave this CPU (`PERF_RECORD_SWITCH_CPU_WIDE`). The thread that gets the CPU writes the record. The ring's descriptor is
+    /// readable when `bytes` more have been written to it.
+    pub(crate) fn switches_on_cpu(cpu: usize, bytes: u32) -> io::Result<Counter> {
+        const SOFTWARE: u32 = 1;
+        const DUMMY: u64 = 9;
+        const THREAD: u64 = 1 << 1;
+        const TIME: u64 = 1 << 2;
+        const BY_BYTES: u64 = 1 << 14;
+        const WITH_THREAD_AND_TIME: u64 = 1 << 18;
+        const CHOSEN_CLOCK: u64 = 1 << 25;
+        const SWITCHES: u64 = 1 << 26;
+        let attr = EventAttr {
+            kind: SOFTWARE,
+            size: size_of::<EventAttr>() as u32,
+            config: DUMMY,
+            sampled: THREAD | TIME,
+            flags: SWITCHES | WITH_THREAD_AND_TIME | CHOSEN_CLOCK | BY_BYTES,
+            wakeup_events: bytes,
+            clock: libc::CLOCK_MONOTONIC,
+            ..EventAttr::default()
+        };
+        Counter::open_as(&attr, -1, cpu as c_long, None)
+    }
+
     /// From now on its samples are written to this ring, which is one of the same CPU.
     pub(crate) fn write_to(&self, ring: &Ring) -> io::Result<()> {
         // _IO('$', 5)
@@ -736,8 +760,28 @@ impl Ring {
 
     /// Takes the next sample, and says how many of its words were put into `into`.
     pub(crate) fn take<const N: usize>(&mut self, into: &mut [u64; N]) -> Option<usize> {
-        const LOST: u64 = 2;
-        const SAMPLE: u64 = 9;
+        const SAMPLE: u32 = 9;
+        self.take_kind(SAMPLE, 0, into)
+    }
+
+    /// Takes the next record of a thread that gets the CPU ([`Counter::switches_on_cpu`]): the number of that thread, and the instant.
+    pub(crate) fn take_start(&mut self) -> Option<(u32, u64)> {
+        const SWITCH_CPU_WIDE: u32 = 15;
+        const OUT: u16 = 1 << 13;
+        // The other thread and its process; the process and the thread that writes the record; the instant.
+        let mut words = [0; 3];
+        while let Some(length) = self.take_kind(SWITCH_CPU_WIDE, OUT, &mut words) {
+            if length == words.len() {
+                let bytes = words[1].to_ne_bytes();
+                return Some((u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]), words[2]));
+            }
+        }
+        None
+    }
+
+    /// Takes the next record of this kind, without these bits in its header, and says how many of its words were put into `into`.
+    fn take_kind<const N: usize>(&mut self, wanted: u32, without: u16, into: &mut [u64; N]) -> Option<usize> {
+        const LOST: u32 = 2;
         // SAFETY: both are aligned words of a mapping that lives as long as `self`. The kernel writes the first and reads the second,
         // each with one access.
         let (head, tail) = unsafe {
@@ -756,9 +800,10 @@ impl Ring {
                 let offset = (position as usize).wrapping_add(8 * index) % self.size;
                 self.at.as_ptr().add(self.page + offset).cast::<u64>().read()
             };
-            // The header: its kind in 32 bits, 16 bits of something else, and its length in 16 bits, in the order of memory.
+            // The header: its kind in 32 bits, its attributes in 16 bits, and its length in 16 bits, in the order of memory.
             let header = word(0).to_ne_bytes();
-            let kind = u64::from(u32::from_ne_bytes([header[0], header[1], header[2], header[3]]));
+            let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+            let bits = u16::from_ne_bytes([header[4], header[5]]);
             let bytes = u64::from(u16::from_ne_bytes([header[6], header[7]]));
             // A record that could not be is the last one.
             let next = if bytes < 8 { filled } else { position + bytes };
@@ -768,7 +813,7 @@ impl Ring {
             let lost = if kind == LOST && bytes >= 24 { word(2) } else { 0 };
             tail.store(next, Ordering::Release);
             self.lost += lost;
-            if kind == SAMPLE {
+            if kind == wanted && bits & without == 0 {
                 return Some(words);
             }
         }

@@ -34,15 +34,6 @@ pub struct Switch {
     pub change: Change,
 }
 
-/// The meaning of the records of `sched_switch` in a ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Holds {
-    /// A thread leaves its CPU because it blocks or ends.
-    Waits,
-    /// A thread gets the CPU.
-    Runs,
-}
-
 /// Where an integer lies in the data of a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Field {
@@ -75,7 +66,6 @@ impl Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Formats {
     switch: (u16, Field, Field),
-    next: Field,
     wakeup: (u16, Field),
     begin: (u16, Field, Field),
 }
@@ -91,7 +81,6 @@ impl Formats {
         let by = Field::find(begin_format, "common_pid")?;
         Some(Formats {
             switch: (switch, prev, state),
-            next: Field::find(switch_format, "next_pid")?,
             wakeup: (wakeup, Field::find(wakeup_format, "pid")?),
             begin: (begin, Field::find(begin_format, "pid")?, by),
         })
@@ -104,7 +93,7 @@ impl Formats {
 
     /// A sample: the instant, 32 bits with the length of the data, and the data, which begins with the number of the tracepoint. `None` for another one, and
     /// for one that is cut off.
-    pub(super) fn decode(&self, of: Holds, sample: &[u64]) -> Option<Switch> {
+    pub(super) fn decode(&self, sample: &[u64]) -> Option<Switch> {
         let (instant, rest) = sample.split_first()?;
         let mut bytes = [0; 8 * WORDS];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(rest) {
@@ -117,9 +106,7 @@ impl Formats {
         let number = u16::from_ne_bytes(data.get(..2)?.try_into().ok()?);
         let pid = |field: Field| i32::try_from(field.read(data)?).ok();
         let at = Span::from_ns(i64::try_from(*instant).ok()?);
-        let (thread, change) = if number == self.switch.0 && of == Holds::Runs {
-            (pid(self.next)?, Change::Runs)
-        } else if number == self.switch.0 {
+        let (thread, change) = if number == self.switch.0 {
             let ended = self.switch.2.read(data)? & ENDED != 0;
             (pid(self.switch.1)?, if ended { Change::Ends } else { Change::Blocks })
         } else if number == self.wakeup.0 {
@@ -131,6 +118,12 @@ impl Formats {
         };
         Some(Switch { at, thread, change })
     }
+}
+
+/// The start of a thread at an instant. `None` for numbers out of range, and for the idle task.
+pub(super) fn started(thread: u32, instant: u64) -> Option<Switch> {
+    let thread = i32::try_from(thread).ok().filter(|thread| *thread > 0)?;
+    Some(Switch { at: Span::from_ns(i64::try_from(instant).ok()?), thread, change: Change::Runs })
 }
 
 /// The inverse of [`Formats::decode`], for tests.
@@ -145,7 +138,7 @@ pub(super) mod encode {
             "name: sched_switch\nID: 320\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
              \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
              \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n\
-             \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n",
+             \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n",
         ),
         (
             321,
@@ -163,19 +156,14 @@ pub(super) mod encode {
     pub(crate) fn encode(switch: &Switch) -> Vec<u64> {
         let mut data = vec![0u8; 64];
         let mut put = |offset: usize, bytes: &[u8]| data[offset..offset + bytes.len()].copy_from_slice(bytes);
-        if switch.change != Change::Runs {
-            put(24, &switch.thread.to_ne_bytes());
-        }
+        put(24, &switch.thread.to_ne_bytes());
         let number: u16 = match switch.change {
             Change::Blocks | Change::Ends => {
                 let state: i64 = if switch.change == Change::Ends { 0x20 } else { 1 };
                 put(32, &state.to_ne_bytes());
                 320
             }
-            Change::Runs => {
-                put(56, &switch.thread.to_ne_bytes());
-                320
-            }
+            Change::Runs => unreachable!("a start is no sample"),
             Change::Wakes => 321,
             Change::Begins { by } => {
                 put(4, &by.to_ne_bytes());

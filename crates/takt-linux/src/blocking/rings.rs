@@ -1,6 +1,6 @@
 //! The rings that the kernel writes the records of its scheduler to, one for each CPU.
 
-use super::decode::{Change, Formats, Holds, Switch, WORDS};
+use super::decode::{Change, Formats, Switch, WORDS, started};
 use crate::disturbance;
 use crate::group::{Unavailable, fix_of};
 use crate::job_end::{events, number};
@@ -12,8 +12,10 @@ use std::io;
 use std::ops::RangeInclusive;
 use takt_core::time::Span;
 
-/// The size of the ring of a CPU, in pages: room for 340 records where a page has 4 KiB.
+/// The size of the ring of the waits of a CPU, in pages: room for 340 records where a page has 4 KiB.
 const PAGES: usize = 8;
+/// The size of the ring of the starts of a CPU, in pages: room for 6500 switches, since it has the switches of all threads.
+const PAGES_OF_STARTS: usize = 64;
 /// When the descriptor of the rings becomes readable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notices {
@@ -43,11 +45,20 @@ struct CpuRing {
     _others: Vec<Counter>,
 }
 
+/// The records of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Holds {
+    /// Tracepoints: blocks, ends, wake-ups and begins of the threads that are observed.
+    Waits,
+    /// Any thread that gets the CPU.
+    Starts,
+}
+
 impl CpuRing {
     /// Blocks, ends, wake-ups and begins.
     fn of_waits(formats: &Formats, cpu: usize, filters: &Filters, notices: Notices) -> io::Result<CpuRing> {
         let [switch, wakeup, begin] = formats.numbers();
-        let bytes = if notices == Notices::Each { 1 } else { half() };
+        let bytes = if notices == Notices::Each { 1 } else { half(PAGES) };
         let ring = tracepoint(switch, cpu, bytes, &filters.leaves)?.into_ring(PAGES)?;
         let others = [wakeup, begin].map(|number| tracepoint(number, cpu, bytes, &filters.wakes));
         let others = others.into_iter().collect::<io::Result<Vec<Counter>>>()?;
@@ -56,19 +67,28 @@ impl CpuRing {
     }
 
     /// The threads that get the CPU. A notice at each of them would take the CPU from the thread, which would get it again: it would never continue.
-    fn of_runs(formats: &Formats, cpu: usize, filters: &Filters) -> io::Result<CpuRing> {
-        let [switch, ..] = formats.numbers();
-        let ring = tracepoint(switch, cpu, half(), &filters.runs)?.into_ring(PAGES)?;
-        Ok(CpuRing { ring, holds: Holds::Runs, next: None, _others: Vec::new() })
+    ///
+    /// The tracepoint `sched_switch` does not suffice. Where the idle task of a CPU is current, some kernels write neither that record nor the one of the
+    /// wake-up (Linux 6.18 as a guest, all CPUs but the first). The thread that gets the CPU writes its record itself.
+    fn of_starts(cpu: usize) -> io::Result<CpuRing> {
+        let ring = Counter::switches_on_cpu(cpu, half(PAGES_OF_STARTS))?.into_ring(PAGES_OF_STARTS)?;
+        Ok(CpuRing { ring, holds: Holds::Starts, next: None, _others: Vec::new() })
     }
 
     /// Decodes the next record, unless that has happened.
     fn look(&mut self, formats: &Formats) {
-        let mut sample = [0; WORDS];
-        while self.next.is_none()
-            && let Some(words) = self.ring.take(&mut sample)
-        {
-            self.next = formats.decode(self.holds, &sample[..words]);
+        while self.next.is_none() {
+            self.next = match self.holds {
+                Holds::Waits => {
+                    let mut sample = [0; WORDS];
+                    let Some(words) = self.ring.take(&mut sample) else { return };
+                    formats.decode(&sample[..words])
+                }
+                Holds::Starts => {
+                    let Some((thread, instant)) = self.ring.take_start() else { return };
+                    started(thread, instant)
+                }
+            };
         }
     }
 }
@@ -79,16 +99,15 @@ fn tracepoint(number: u16, cpu: usize, bytes: u32, filter: &str) -> io::Result<C
     Ok(counter)
 }
 
-/// Half of a ring, in bytes.
-fn half() -> u32 {
-    (PAGES * rustix::param::page_size() / 2) as u32
+/// Half of a ring of so many pages, in bytes.
+fn half(pages: usize) -> u32 {
+    (pages * rustix::param::page_size() / 2) as u32
 }
 
 /// Expressions of fields of the tracepoints.
 #[derive(Debug)]
 pub(super) struct Filters {
     pub(super) leaves: String,
-    pub(super) runs: String,
     pub(super) wakes: String,
 }
 
@@ -101,22 +120,17 @@ impl Filters {
         let (first, last) = (99 - fifo.end(), 99 - fifo.start());
         Filters {
             leaves: format!("prev_prio >= {first} && prev_prio <= {last} && {LEAVES}"),
-            runs: format!("next_prio >= {first} && next_prio <= {last}"),
             wakes: format!("prio >= {first} && prio <= {last}"),
         }
     }
 
     pub(super) fn of_thread(thread: i32) -> Filters {
-        Filters {
-            leaves: format!("prev_pid == {thread} && {LEAVES}"),
-            runs: format!("next_pid == {thread}"),
-            wakes: format!("pid == {thread}"),
-        }
+        Filters { leaves: format!("prev_pid == {thread} && {LEAVES}"), wakes: format!("pid == {thread}") }
     }
 }
 
 impl Switches {
-    /// Observes all threads with a FIFO priority in this range, on all CPUs, from now on.
+    /// Observes all threads with a FIFO priority in this range, on all CPUs, from now on. A start ([`Change::Runs`]) is reported of any thread.
     ///
     /// # Errors
     /// The kernel does not let this user observe other processes, or lacks what is needed.
@@ -135,9 +149,11 @@ impl Switches {
         std::thread::sleep(std::time::Duration::from_millis(1));
         let mut seen = Vec::new();
         while let Some(switch) = switches.take(crate::timer::now()) {
-            seen.push(switch.change);
+            seen.extend((switch.thread == own).then_some(switch.change));
         }
-        if seen.ends_with(&[Change::Blocks, Change::Wakes, Change::Runs]) {
+        // The wake-up may have no record where the CPU was idle.
+        seen.retain(|change| *change != Change::Wakes);
+        if seen.ends_with(&[Change::Blocks, Change::Runs]) {
             return Ok(());
         }
         Err(Unavailable {
@@ -156,8 +172,8 @@ impl Switches {
             fix: "mount -t sysfs sysfs /sys".to_owned(),
         })?;
         let waits = online.iter().map(|cpu| CpuRing::of_waits(&formats, cpu, filters, notices));
-        let runs = online.iter().map(|cpu| CpuRing::of_runs(&formats, cpu, filters));
-        let rings = waits.chain(runs).collect::<io::Result<Vec<CpuRing>>>();
+        let starts = online.iter().map(CpuRing::of_starts);
+        let rings = waits.chain(starts).collect::<io::Result<Vec<CpuRing>>>();
         let rings = rings.map_err(|e| Unavailable {
             reason: format!("the kernel refuses to observe its CPUs: {e}"),
             fix: fix_of(&e, "run as root, or: setcap cap_perfmon,cap_ipc_lock=ep $(command -v takt)"),
