@@ -34,6 +34,12 @@ const COLUMNS: [&str; 12] = [
 /// The outcome of a job that has not ended.
 const UNFINISHED: &str = "unfinished";
 
+/// The word for the end of a job in tables: `completed`, `aborted` …, or `unfinished`.
+#[must_use]
+pub fn outcome_name(job: &crate::timeline::Job) -> &'static str {
+    job.finish.map_or(UNFINISHED, |(_, outcome)| names::outcome(outcome))
+}
+
 #[derive(Clone, Copy)]
 struct Job {
     release: Time,

@@ -1,5 +1,7 @@
 //! `takt trace`: what a simulation or a run recorded.
 
+mod why;
+
 use super::series;
 use crate::failure::{Failure, colour};
 use crate::files::{self, ready};
@@ -100,6 +102,17 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Divide the response time of a job by its causes: own work, other tasks, blocking, lateness of the scheduler
+    Why {
+        /// A .jsonl or .csv trace
+        trace: PathBuf,
+        /// The task's name and the job's number, such as `camera#3`
+        #[arg(value_name = "TASK#JOB")]
+        job: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Compare the schedules of two traces: order, and instants within a tolerance
     Diff {
         /// A .jsonl or .csv trace
@@ -153,6 +166,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Kernel { trace, switches, tolerance, busy, json } => {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
         }
+        Command::Why { trace, job, json } => why::explain(&read(trace)?, job, *json, &mut out),
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {
             let compare = if *ignore_cpus { diff::diff_ignoring_cpus } else { diff::diff };
             let (a, b) = (read(a)?, read(b)?);

@@ -32,3 +32,4 @@ mod sweep;
 #[path = "../tmux/mod.rs"]
 mod tmux;
 mod top;
+mod why;

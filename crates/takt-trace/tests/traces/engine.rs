@@ -15,6 +15,7 @@ use takt_core::time::{Span, Time};
 use takt_trace::check::check;
 use takt_trace::live::{EventKind, Live};
 use takt_trace::summary::summarize;
+use takt_trace::why::{Cause, Causes};
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
 
 /// What a program does besides working.
@@ -314,6 +315,14 @@ fn locks_handlers_and_rounds_keep_the_rules() {
         let findings: Vec<String> = check(&trace, Some(&system), Span::ZERO).iter().map(ToString::to_string).collect();
         prop_assert_eq!(findings, [""; 0]);
         watch(&trace);
+        crate::why::add_up(&trace)?;
+        // The simulated scheduler is not late, and nothing is stolen.
+        let causes = Causes::of(&trace);
+        for job in causes.timeline().jobs.iter().flatten() {
+            let why = causes.why(job.task, job.number).expect("the trace has the job");
+            let strange = why.parts.iter().any(|p| matches!(p.cause, Cause::Scheduler | Cause::Stolen));
+            prop_assert!(!strange, "{:?}", why);
+        }
         let summary = summarize(&trace);
         prop_assert_eq!(summary.total, without_utility(engine.totals()));
         prop_assert_eq!(summary.deadlocks, engine.deadlocks());

@@ -8,3 +8,4 @@ mod gantt;
 mod live;
 mod rules;
 mod tracking;
+mod why;
