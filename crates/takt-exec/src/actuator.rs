@@ -48,6 +48,14 @@ pub(crate) trait Actuator {
     fn resume(&self, by: &Self::Resume) -> io::Result<()>;
     /// Whether the kernel has reported an end of a job of the task's process at this instant or later. All reports are taken in.
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool;
+    /// Observes blocks and wake-ups of the task's process in this group, instead of those of the one before; without a group of none.
+    fn follow(&self, task: TaskId, group: Option<Group>);
+    /// Whether a block or wake-up has been reported that has not been taken.
+    fn has_waits(&self) -> bool;
+    /// Takes the next block or wake-up, if its instant is not after `until`.
+    fn take_wait(&self, until: Span) -> Option<Wait>;
+    /// Whether the scheduler is woken by blocks and wake-ups.
+    fn hear_waits(&self, heard: bool);
     /// Whether the kernel reports a stop as a sleep of the process.
     fn stops_as_sleep(&self) -> bool;
     /// The reason why the program of a task rang the bell, after the request of number `last`.
@@ -76,6 +84,16 @@ pub(crate) trait Actuator {
     fn post_power(&self, planned: Option<Span>);
     /// From now on the window table has a major frame of this length; zero without a table. Requests of planned instants repeat with it.
     fn set_frame(&self, length: Span);
+}
+
+/// The process of a task has blocked, or is runnable again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wait {
+    /// On the monotonic clock.
+    pub(crate) at: Span,
+    pub(crate) task: TaskId,
+    /// None of its threads is runnable from then on.
+    pub(crate) blocked: bool,
 }
 
 /// The reason why a program rang its bell.

@@ -10,11 +10,13 @@
 
 mod actuator;
 mod ahead;
+mod blocks;
 mod causes;
 mod change;
 mod control;
 mod dispatch;
 mod floods;
+mod following;
 mod incidents;
 mod levels;
 mod life;
@@ -22,6 +24,7 @@ mod linux;
 mod lives;
 mod meter;
 mod mirror;
+mod observation;
 mod plan;
 mod reactions;
 mod report;
@@ -57,5 +60,5 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 }
 
 pub use reactions::COMMANDS_MAX;
-pub use report::{Ended, Error, Reacted, Report};
+pub use report::{Blocking, Ended, Error, Reacted, Report};
 pub use supervisor::{GRACE, run, run_controlled};

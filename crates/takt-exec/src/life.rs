@@ -119,6 +119,9 @@ pub(crate) fn completion_of(data: u64) -> (TaskId, Incarnation) {
     (TaskId(data as u32), (data >> 32) as Incarnation)
 }
 
+/// The data of the epoll registration of the records of blocks and wake-ups.
+pub(crate) const WAITS: u64 = u64::MAX - 2;
+
 /// The incarnation that stands for the source of a task's events. No run replaces a process that often.
 pub(crate) const SOURCE: Incarnation = Incarnation::MAX;
 

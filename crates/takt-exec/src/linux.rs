@@ -1,11 +1,13 @@
 //! The executive's machine on Linux: [`Mechanism`] under both threads.
 
-use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
+use crate::actuator::{Actuator, Groups, Processes, Rung, Times, Wait};
 use crate::life::{Incarnation, SOURCE, completion_data};
+use crate::observation::Observation;
 use crate::plan::{self, EventSource, Plan, TaskEnd, Threads};
 use crate::report::{Attempt, Error};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -60,6 +62,8 @@ pub(crate) struct Acts {
     pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
+    /// Where blocks and wake-ups are observed.
+    pub(crate) observation: Option<RefCell<Observation>>,
     /// With a power policy.
     pub(crate) power: Option<Requests>,
 }
@@ -98,6 +102,21 @@ impl Actuator for Acts {
     }
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
         has_ended_job(&self.ends, task, since)
+    }
+    fn follow(&self, task: TaskId, group: Option<Group>) {
+        let Some(observation) = &self.observation else { return };
+        let leader = group.and_then(|group| self.mechanism.leader(group));
+        observation.borrow_mut().follow(task, leader.as_slice());
+    }
+    fn has_waits(&self) -> bool {
+        self.observation.as_ref().is_some_and(|observation| observation.borrow().has_waits())
+    }
+    fn take_wait(&self, until: Span) -> Option<Wait> {
+        self.observation.as_ref()?.borrow_mut().take(until)
+    }
+    fn hear_waits(&self, heard: bool) {
+        // Without notices the records are read at other wake-ups.
+        let _ = self.observation.as_ref().map(|observation| observation.borrow().hear(&self.epoll, heard));
     }
     fn stops_as_sleep(&self) -> bool {
         self.mechanism.stops_as_sleep()

@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Input;
-use takt_core::model::{Arrival, OnAbort, OnExit, PolicySpec, System, Task, TaskId, WindowTable};
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Arrival, OnAbort, OnExit, Order, PolicySpec, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
+use takt_linux::blocking::Notices;
 use takt_linux::isolate::Step;
 use takt_linux::leftovers::OnCrash;
 use takt_linux::power;
@@ -158,6 +159,41 @@ impl Plan {
         };
         let realtime = self.realtime || self.dispatch != Dispatch::Freeze;
         realtime && !self.processes.iter().filter_map(|process| process.kernel).any(before)
+    }
+
+    /// Whether blocks and wake-ups in the middle of a task's jobs are observed: under an online policy, of processes in the class FIFO that Takt schedules. In a
+    /// window table a budget is elapsed time, and a sleep is the end of a job with `completion: sleep`.
+    pub(crate) fn follows(&self, system: &System, task: TaskId) -> bool {
+        let process = &self.processes[task.index()];
+        let realtime = self.realtime || self.dispatch != Dispatch::Freeze;
+        let sleeps = process.observed == Some(JobEnd::Sleep);
+        realtime && system.windows.is_empty() && process.kernel.is_none() && !sleeps
+    }
+
+    /// Whether each block and wake-up wakes the scheduler. With ranks the kernel does by itself what a policy decides whose ranks do not change by them, so
+    /// the records are read when the scheduler wakes up for another reason. The consumption of a job that wakes up has to be looked at.
+    pub(crate) fn notices(&self, engine: &Engine) -> Notices {
+        let system = engine.system();
+        let keeps = matches!(
+            system.policy.preemptive_order(),
+            Some(Order::AbsoluteDeadline | Order::RelativeDeadline | Order::Period | Order::Priority)
+        );
+        let switches =
+            self.changes.iter().any(|(_, change)| matches!(change, Input::Switch { .. } | Input::Configure { .. }));
+        let limited = self.processes.iter().any(|process| process.on_overrun.is_some());
+        let meters = (0..system.tasks.len() as u32).any(|task| engine.meters(TaskId(task)));
+        match self.dispatch {
+            Dispatch::Rank if keeps && !switches && !limited && !meters => Notices::Quiet,
+            _ => Notices::Each,
+        }
+    }
+
+    /// The FIFO priorities of the processes that Takt schedules.
+    pub(crate) fn levels(&self) -> std::ops::RangeInclusive<u8> {
+        match self.dispatch {
+            Dispatch::Priority | Dispatch::Rank => self.priority..=highest(self.priority),
+            Dispatch::Freeze => self.priority..=self.priority,
+        }
     }
 
     /// Scheduling class of the process of a task that a command adds.

@@ -150,6 +150,17 @@ pub enum Ended {
     Exit(TaskId),
 }
 
+/// How a run observes blocks and wake-ups in the middle of jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Blocking {
+    /// By the tracepoints of the kernel's scheduler.
+    Tracepoints,
+    /// It would, and the machine does not allow it.
+    Unavailable(Unavailable),
+    /// Not at all: its jobs run in windows, are not real-time processes, or end at their first sleep.
+    NotFollowed,
+}
+
 /// Counts of a task's reactions to a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reacted {
@@ -241,6 +252,8 @@ pub struct Report {
     pub startup_cpu: Span,
     /// Page faults of the scheduler thread during the schedule; `None` where the kernel does not count them.
     pub page_faults: Option<u64>,
+    /// How blocks and wake-ups in the middle of jobs were observed.
+    pub blocking: Blocking,
     /// Something of the run could not be removed.
     pub cleanup_error: Option<io::Error>,
 }

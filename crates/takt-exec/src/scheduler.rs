@@ -4,6 +4,7 @@
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::ahead::WindowsAhead;
+use crate::blocks::Blocks;
 use crate::causes::{CAUSES, Causes, Found, Response};
 use crate::change::{Change, Newcomer};
 use crate::dispatch::{Before, Bench, Dispatcher, Kernel, of_plan};
@@ -30,6 +31,7 @@ use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_linux::Announcer;
+use takt_linux::blocking::Notices;
 use takt_linux::rt::Class;
 use takt_trace::Stamped;
 
@@ -71,6 +73,8 @@ pub(crate) enum Heard {
     Event(TaskId),
     /// The supervisor has sent messages.
     Messages,
+    /// A process of a task has blocked or is runnable again.
+    Waits,
 }
 
 /// What the scheduler waits with: descriptors and a timer on Linux, the machine and its clock in virtual time.
@@ -82,6 +86,11 @@ pub(crate) trait Waiting<A: Actuator> {
     fn wait(&mut self, scheduler: &Scheduler<A>) -> io::Result<()>;
     /// Takes the next of what was heard in the last wait.
     fn heard(&mut self) -> Option<Heard>;
+    /// Takes in what can be heard by now without a wait, after what the last wait took in.
+    ///
+    /// # Errors
+    /// As [`Waiting::wait`].
+    fn hear_more(&mut self, scheduler: &Scheduler<A>) -> io::Result<()>;
 }
 
 /// What has been refused, and is to be tried again.
@@ -104,6 +113,16 @@ pub(crate) enum Refused {
     Held {
         until: Time,
     },
+}
+
+/// How a task is dispatched.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    work: Activity,
+    /// It runs already.
+    runs: bool,
+    /// Its program has completed the job by now, which the engine does not know yet.
+    is_over: bool,
 }
 
 /// The ends of the rings that the scheduler has.
@@ -147,6 +166,8 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) bounds: bool,
     /// By task: the scheduling class of its process.
     pub(crate) classes: Vec<Class>,
+    /// Blocks and wake-ups do not wake the scheduler ([`Plan::notices`]).
+    pub(crate) quiet: bool,
 }
 
 /// What the scheduler leaves.
@@ -213,8 +234,6 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// Tasks whose programs have begun their jobs before the engine has dispatched them, and those of them that have been heard since the last step.
     pub(crate) begun_ahead: Vec<TaskId>,
     pub(crate) unseen: Vec<TaskId>,
-    /// Inputs that wait while earlier ones are replayed.
-    pub(crate) parked: Vec<Input>,
     /// A priority was refused in the last step.
     pub(crate) unplaced: bool,
     /// Tasks whose programs have just requested their next jobs, and wait for them without being frozen.
@@ -258,6 +277,9 @@ pub(crate) struct Scheduler<A: Actuator> {
     installed: Vec<Input>,
     /// With messages at the begin of windows.
     ahead: WindowsAhead,
+    pub(crate) blocks: Blocks,
+    /// All that the last wait has brought.
+    pub(crate) heard: Vec<Heard>,
     results: Results,
     absent: Absent,
 }
@@ -321,7 +343,6 @@ impl<A: Actuator> Scheduler<A> {
             asking: Vec::with_capacity(n),
             begun_ahead: Vec::with_capacity(n),
             unseen: Vec::with_capacity(n),
-            parked: Vec::with_capacity(10 * n + 2 * BATCH),
             unplaced: false,
             waiting: Vec::with_capacity(n),
             next_waiting: 0,
@@ -347,6 +368,8 @@ impl<A: Actuator> Scheduler<A> {
             installed: Vec::with_capacity(n + 1),
             absent: Absent::new(n, &setup.replaceable),
             ahead: WindowsAhead::default(),
+            blocks: Blocks::new(n, 10 * n + 2 * BATCH),
+            heard: Vec::with_capacity(3 * n + 2 * BATCH + 16),
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -363,6 +386,8 @@ impl<A: Actuator> Scheduler<A> {
         self.setup.actuator.set_frame(self.setup.engine.system().major_frame());
         self.messages();
         self.begin_segments();
+        // Blocks before the start concern no job.
+        while self.setup.actuator.take_wait(self.start).is_some() {}
         self.start
     }
 
@@ -380,7 +405,8 @@ impl<A: Actuator> Scheduler<A> {
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
         let limits = Time::ZERO + (self.setup.dispatcher.limits_due() - self.start);
-        due.min(limits).min(self.repeat).min(self.unmute).min(self.ahead.due(self.end)).min(self.end)
+        let due = due.min(limits).min(self.repeat).min(self.unmute).min(self.hears_again());
+        due.min(self.ahead.due(self.end)).min(self.end)
     }
 
     /// Whether no task has a CPU.
@@ -400,8 +426,9 @@ impl<A: Actuator> Scheduler<A> {
     pub(crate) fn run(&mut self, waiting: &mut impl Waiting<A>) -> io::Result<Time> {
         loop {
             waiting.wait(self)?;
-            while let Some(heard) = waiting.heard() {
-                match heard {
+            self.hear(waiting)?;
+            for index in 0..self.heard.len() {
+                match self.heard[index] {
                     Heard::Completion(task, incarnation) => self.completion(task, incarnation),
                     Heard::Observed(task) => {
                         let incarnation = self.setup.slots[task.index()].incarnation;
@@ -409,12 +436,28 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     Heard::Event(task) => self.source_changed(task),
                     Heard::Messages => self.messages(),
+                    Heard::Waits => self.count_notice(),
                 }
             }
+            self.settle_waits();
             if let Some(end) = self.advance() {
                 return Ok(end);
             }
         }
+    }
+
+    /// Collects all that the last wait has brought, with the blocks and wake-ups before.
+    fn hear(&mut self, waiting: &mut impl Waiting<A>) -> io::Result<()> {
+        let until = self.setup.actuator.has_waits().then(|| self.setup.actuator.now());
+        if until.is_some() {
+            waiting.hear_more(self)?;
+        }
+        self.heard.clear();
+        while let Some(heard) = waiting.heard() {
+            self.heard.push(heard);
+        }
+        until.into_iter().for_each(|until| self.take_waits(until));
+        Ok(())
     }
 
     /// Handles what was taken in, and what is due. At the end of the run it gives the instant of that.
@@ -427,12 +470,12 @@ impl<A: Actuator> Scheduler<A> {
         if now >= self.unmute {
             self.unmute_sources(now);
         }
+        self.hear_again(now);
         if let Some(announcer) = self.setup.announcer.as_ref().filter(|_| !last)
             && let Some(frame) = self.ahead.announces(now, self.end)
         {
             announcer.announce(frame);
         }
-        self.replay_unseen(now, last);
         self.catch_up(now, last);
         if !last {
             let Setup { causes, engine, .. } = &mut self.setup;
@@ -642,6 +685,9 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.ahead.is_some() {
                         self.unseen.push(task);
                     }
+                    self.forget_waits(task);
+                    self.setup.actuator.follow(task, None);
+                    let slot = &mut self.setup.slots[task.index()];
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
                     if replaced {
@@ -658,7 +704,9 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.incarnation != incarnation {
                         continue;
                     }
-                    (slot.alone, slot.waits) = (false, Waits::No);
+                    (slot.alone, slot.waits, slot.blocked) = (false, Waits::No, false);
+                    self.blocks.forget(task);
+                    self.setup.actuator.follow(task, None);
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
                     self.absent.note(task);
@@ -679,9 +727,14 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
-                    (slot.alone, slot.waits, slot.given, slot.ahead) = (false, Waits::No, false, None);
+                    (slot.alone, slot.waits, slot.blocked) = (false, Waits::No, false);
+                    (slot.given, slot.ahead) = (false, None);
+                    slot.began_unseen = slot.program == Program::Waiting;
+                    let followed = slot.follows.then_some(slot.group);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = Resume::Unknown;
+                    self.blocks.forget(task);
+                    self.setup.actuator.follow(task, followed);
                     if let Some(resume) = resume {
                         self.setup.keep_resume(task, resume);
                     }
@@ -728,6 +781,7 @@ impl<A: Actuator> Scheduler<A> {
     fn threads(&mut self, task: TaskId, several: bool) {
         self.setup.slots[task.index()].alone = !several;
         if several {
+            self.lose_sight(task);
             self.freeze_waiting(task);
         }
         let dispatcher = &mut self.setup.dispatcher;
@@ -752,34 +806,15 @@ impl<A: Actuator> Scheduler<A> {
         let mut before = Time::from_ns(i64::MIN / 2);
         // A change follows all that was planned before it.
         let change = self.change.take();
+        self.replay_waits(now, last, &mut before);
+        self.replay_unseen(now, last);
         let is_due = |due: &Time| if last { *due < now } else { *due <= now };
         loop {
-            let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(self.next_change());
+            let due = self.next_planned();
             if !is_due(&due) {
                 break;
             }
-            self.results.lateness.add(now - due);
-            self.late = Some(now - due);
-            // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
-            // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
-            // Online policies have no grid to keep and always get the true instant.
-            // A budget in CPU time that is nearly used up comes due again and again; the true instant ends that.
-            let again = self.metered && due - before < self.setup.actuator.grain();
-            before = due;
-            let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);
-            // What is released at the end of the run is beyond it, also when the last step comes late.
-            let true_now = if last { now - Span::from_ns(1) } else { now };
-            let at = if on_time { due } else { true_now };
-            while self.next_change() <= due {
-                let (_, change) = self.setup.changes[self.changed];
-                // Further changes wait for the next step, which is due at once: this thread does not allocate.
-                if self.inputs.len() == self.inputs.capacity() {
-                    break;
-                }
-                self.changed += 1;
-                self.inputs.push(change);
-            }
-            self.step(at.max(self.setup.engine.now()));
+            self.step_planned(due, now, last, Time::MAX, &mut before);
         }
         self.change = change;
         // Before the start nothing is decided; what comes then waits for the first instant.
@@ -791,9 +826,50 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
+    /// When something planned is due next.
+    pub(crate) fn next_planned(&self) -> Time {
+        self.setup.engine.next_due().unwrap_or(Time::MAX).min(self.next_change())
+    }
+
+    /// A planned instant is handled so late in the next step.
+    pub(crate) fn planned_is_late(&mut self, late: Span) {
+        self.results.lateness.add(late);
+        self.late = Some(late);
+    }
+
+    /// Steps the engine through what was planned for `due`, not after `until`. `before` is the planned instant of the step before.
+    pub(crate) fn step_planned(&mut self, due: Time, now: Time, last: bool, until: Time, before: &mut Time) {
+        self.planned_is_late(now - due);
+        // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
+        // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
+        // Online policies have no grid to keep and always get the true instant.
+        // A budget in CPU time that is nearly used up comes due again and again; the true instant ends that.
+        let again = self.metered && due - *before < self.setup.actuator.grain();
+        *before = due;
+        let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);
+        // What is released at the end of the run is beyond it, also when the last step comes late.
+        let true_now = if last { now - Span::from_ns(1) } else { now };
+        let at = if on_time { due } else { true_now.min(until) };
+        while self.next_change() <= due {
+            let (_, change) = self.setup.changes[self.changed];
+            // Further changes wait for the next step, which is due at once: this thread does not allocate.
+            if self.inputs.len() == self.inputs.capacity() {
+                break;
+            }
+            self.changed += 1;
+            self.inputs.push(change);
+        }
+        self.step(at.max(self.setup.engine.now()));
+    }
+
     fn step(&mut self, at: Time) {
         self.measured.begin(self.inputs.iter().filter_map(Input::task).chain(self.asking.iter().copied()));
         self.measure(at);
+        self.step_measured(at);
+    }
+
+    /// As [`Scheduler::step`], without measurements.
+    pub(crate) fn step_measured(&mut self, at: Time) {
         self.step_once(at);
         self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
@@ -806,9 +882,7 @@ impl<A: Actuator> Scheduler<A> {
             }
         }
         self.abort_orphans();
-        if !self.inputs.is_empty() {
-            self.step_once(at);
-        }
+        self.step_rest(at);
         // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
         self.absent.sort();
         for index in 0..self.absent.tasks.len() {
@@ -885,6 +959,17 @@ impl<A: Actuator> Scheduler<A> {
         }
         let _ = self.setup.returned.push(change);
         self.setup.actuator.wake_supervisor();
+    }
+
+    /// Puts the CPU time of a task among the inputs, if its policy or its budget needs that.
+    pub(crate) fn measure_task(&mut self, task: TaskId) {
+        let Scheduler { setup, inputs, meters, .. } = self;
+        if setup.engine.wants_usage(task)
+            && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
+        {
+            let consumed = meters[task.index()].consumed(total, setup.actuator.now(), setup.bounds);
+            inputs.push(Input::Usage { task, consumed: Work::nominal(consumed).or_zero() });
+        }
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
@@ -967,6 +1052,7 @@ impl<A: Actuator> Scheduler<A> {
         causes.after(engine, &self.sink.records);
         let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
         self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
+        self.put_blocked();
         self.react();
     }
 
@@ -1085,10 +1171,17 @@ impl<A: Actuator> Scheduler<A> {
             // The job begins when its process has the class of the schedule.
             return self.note(task, Refused::Dispatch { place, work }, Err(refused));
         }
+        let slot = &self.setup.slots[task.index()];
+        let is_over = slot.program == Program::Waiting && self.is_over(task);
+        // The blocks of a job that it has begun ahead, or that is over by now, are to be replayed.
+        if slot.ahead.is_none() && !is_over && matches!(slot.program, Program::New | Program::Waiting) {
+            self.forget_waits(task);
+        }
         let cpus = place.map(|place| self.setup.cpus(task, place));
-        let done =
-            self.setup.dispatch(task, cpus.as_ref(), work, runs && before.is_none(), self.start, &mut self.meters);
+        let how = How { work, runs: runs && before.is_none(), is_over };
+        let done = self.setup.dispatch(task, cpus.as_ref(), how, self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
+        self.note_blocked(task);
     }
 
     /// Notes whether the machine below has done what it was asked for. The engine takes it as done, so it is asked again.
@@ -1155,6 +1248,12 @@ impl<A: Actuator> Scheduler<A> {
                 Some(Refused::Held { until }) if until > self.now() => self.repeat = self.repeat.min(until),
                 Some(Refused::Held { .. }) => self.release_flooding(task),
                 Some(Refused::Stop) | None => {}
+            }
+        }
+        // A task with a rank may run although the engine has stopped it.
+        for task in (0..self.refused.len() as u32).map(TaskId) {
+            if self.refused[task.index()].is_none() && !self.has_completed(task) {
+                self.start_one_ahead(task);
             }
         }
     }
@@ -1268,6 +1367,10 @@ impl<A: Actuator> Setup<A> {
                 muted_until: None,
                 alone: false,
                 waits: Waits::No,
+                follows: plan.follows(engine.system(), task),
+                waits_since: Span::MAX,
+                blocked: false,
+                began_unseen: false,
                 is_reserved: process.is_reserved,
             }
         };
@@ -1278,6 +1381,7 @@ impl<A: Actuator> Setup<A> {
             partitions: partitions(engine.system()),
             // A job that sleeps leaves its CPU to others, and consumes nothing.
             bounds: plan.keeps_its_cpus() && plan.dispatch != Dispatch::Rank,
+            quiet: plan.notices(&engine) == Notices::Quiet,
             classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
             reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),
             causes: Causes::new(plan, records_of(plan.processes.len())),
@@ -1315,7 +1419,9 @@ impl<A: Actuator> Setup<A> {
         let reaction = engine.step(at, inputs, sink);
         let acts = !reaction.commands.is_empty();
         for reply in reaction.replies {
-            let asked = &mut slots[reply.task.index()].asked;
+            let slot = &mut slots[reply.task.index()];
+            slot.is_answered(actuator);
+            let asked = &mut slot.asked;
             let status = match reply.answer {
                 Answer::Granted => Status::Done,
                 Answer::Refused => Status::Refused,
@@ -1339,18 +1445,20 @@ impl<A: Actuator> Setup<A> {
                 }
                 actuator.tell(task, statistics);
             }
-            let asked = &mut slots[task.index()].asked;
-            asked.waits_for = None;
-            actuator.answer(task, asked.number, Status::Done);
+            let slot = &mut slots[task.index()];
+            slot.is_answered(actuator);
+            slot.asked.waits_for = None;
+            actuator.answer(task, slot.asked.number, Status::Done);
         }
         acts
     }
 
     /// Answers the outstanding request of a task's program.
     pub(crate) fn answer(&mut self, task: TaskId, status: Status) {
-        let asked = &mut self.slots[task.index()].asked;
-        asked.waits_for = None;
-        self.actuator.answer(task, asked.number, status);
+        let slot = &mut self.slots[task.index()];
+        slot.asked.waits_for = None;
+        slot.is_answered(&self.actuator);
+        self.actuator.answer(task, slot.asked.number, status);
     }
 
     /// The dispatcher of a task, and what it acts on.
@@ -1493,6 +1601,7 @@ impl<A: Actuator> Setup<A> {
             }
             self.begin_job(task, start);
         }
+        self.slots[task.index()].is_started(&self.actuator, begins);
         let waited = std::mem::take(&mut self.slots[task.index()].waits) != Waits::No;
         let (dispatcher, mut bench) = self.bench(task);
         dispatcher.start(task, if waited { Before::Asleep } else { Before::Frozen }, &mut bench)
@@ -1502,11 +1611,11 @@ impl<A: Actuator> Setup<A> {
         &mut self,
         task: TaskId,
         cpus: Option<&CpuSet>,
-        work: Activity,
-        runs: bool,
+        how: How,
         start: Span,
         meters: &mut [Meter],
     ) -> io::Result<()> {
+        let How { work, runs, is_over } = how;
         if work != Activity::Resumed && self.slots[task.index()].asked.waits_for == Some(Awaited::Resource) {
             // The requesting job is over, and its wait with it.
             self.answer(task, Status::Aborted);
@@ -1525,11 +1634,14 @@ impl<A: Actuator> Setup<A> {
         if let Some(cpus) = cpus.filter(|_| slot.kernel.is_none()) {
             actuator.assign(slot.partition, cpus)?;
         }
+        let begins = matches!(slot.program, Program::New | Program::Waiting) && !begun && !is_over;
+        slot.is_started(actuator, begins);
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone | Program::Outside { .. } => return Ok(()),
             // The job that it has begun ahead is done.
             Program::Waiting if begun => return Ok(()),
+            Program::Waiting if is_over => {}
             Program::New | Program::Waiting => self.begin_job(task, start),
             Program::At { job, notified } => {
                 // Its events up to here are stops that the kernel reports as sleeps.

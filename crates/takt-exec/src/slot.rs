@@ -35,6 +35,14 @@ pub(crate) struct Slot<R> {
     /// The changes of the source of its events, and until when that is muted.
     pub(crate) changes: Rings,
     pub(crate) muted_until: Option<Time>,
+    /// Its blocks and wake-ups are observed, where the machine reports them.
+    pub(crate) follows: bool,
+    /// The blocks and wake-ups at this instant or later are its job's. Between a stop and the next start none is.
+    pub(crate) waits_since: Span,
+    /// Its job is blocked in its middle, as the engine knows.
+    pub(crate) blocked: bool,
+    /// It initialised beside the schedule, where its threads were not observed.
+    pub(crate) began_unseen: bool,
     /// The process has a single thread, as far as is known.
     pub(crate) alone: bool,
     pub(crate) waits: Waits,
@@ -44,6 +52,22 @@ pub(crate) struct Slot<R> {
     pub(crate) kernel: Option<OfKernel>,
     /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.
     pub(crate) is_reserved: bool,
+}
+
+impl<R> Slot<R> {
+    /// The process is thawed. `begins` says that it begins a job, whose blocks and wake-ups are those from now on.
+    pub(crate) fn is_started(&mut self, actuator: &impl Actuator, begins: bool) {
+        if begins || self.waits_since == Span::MAX {
+            self.waits_since = actuator.now();
+        }
+    }
+
+    /// The program's request is answered. Blocks before that were its wait for the answer.
+    pub(crate) fn is_answered(&mut self, actuator: &impl Actuator) {
+        if self.follows && self.waits_since != Span::MAX {
+            self.waits_since = actuator.now();
+        }
+    }
 }
 
 /// Ends of jobs that the kernel reports.

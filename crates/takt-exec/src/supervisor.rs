@@ -8,9 +8,10 @@ use crate::incidents::{Incident, Incidents};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
+use crate::observation::Observation;
 use crate::plan::{Dispatch, Observer, Plan, Process, SchedulerClass};
 use crate::reactions::Reactions;
-use crate::report::{Attempt, Ended, Error, Report};
+use crate::report::{Attempt, Blocking, Ended, Error, Report};
 use crate::resumes::Resumes;
 use crate::scheduler::{Item, Links, Outcome, Setup};
 use crate::service::Service;
@@ -19,7 +20,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -425,6 +426,27 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Begins to observe blocks and wake-ups of the processes, where the plan wants that and the machine can do it.
+    fn observe(&self, engine: &Engine) -> Result<(Option<Observation>, Blocking), Error> {
+        let system = engine.system();
+        let tasks = (0..system.tasks.len() as u32).map(TaskId);
+        let followed: Vec<TaskId> = tasks.filter(|task| self.plan.follows(system, *task)).collect();
+        if followed.is_empty() {
+            return Ok((None, Blocking::NotFollowed));
+        }
+        match Observation::open(system.tasks.len(), &self.plan.levels(), self.plan.notices(engine)) {
+            Err(lack) => Ok((None, Blocking::Unavailable(lack))),
+            Ok(mut observation) => {
+                for task in followed {
+                    let group = self.lives.tasks[task.index()].home.group;
+                    observation.follow(task, &self.mechanism.thread_numbers(group));
+                }
+                observation.hear(&self.epoll, true).what("epoll")?;
+                Ok((Some(observation), Blocking::Tracepoints))
+            }
+        }
+    }
+
     fn run(
         mut self,
         mut engine: Engine,
@@ -439,6 +461,7 @@ impl Supervisor {
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let present = self.mechanism.cpus();
         let cpus = self.plan.cpus(&system, &present);
+        let (observation, blocking) = self.observe(&engine)?;
         let acts = Acts {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
@@ -446,6 +469,7 @@ impl Supervisor {
             epoll: self.epoll.try_clone().what("epoll")?,
             ends: self.lives.processes.ends(),
             wake: self.wake.try_clone().what("eventfd")?,
+            observation: observation.map(RefCell::new),
             power: self.power.as_ref().map(|(power, _)| power.requests()),
         };
         let frame = Frame {
@@ -681,6 +705,7 @@ impl Supervisor {
             startup,
             startup_cpu,
             page_faults,
+            blocking,
             cleanup_error: destroyed.err(),
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! Nothing in here may allocate after the first instant, block on anything but its own epoll, or look at a file system.
 
-use crate::life::{SOURCE, completion_of};
+use crate::life::{SOURCE, WAITS, completion_of};
 use crate::linux::Acts;
 use crate::plan::{Hooks, SchedulerClass};
 use crate::scheduler::{BATCH, Heard, Outcome, Scheduler, Setup, Waiting};
@@ -148,6 +148,15 @@ impl Waiting<Acts> for Waiter<'_> {
         }
     }
 
+    fn hear_more(&mut self, _: &Scheduler<Acts>) -> io::Result<()> {
+        loop {
+            match self.take_in() {
+                Err(Errno::INTR) => {}
+                taken => return Ok(taken?),
+            }
+        }
+    }
+
     fn heard(&mut self) -> Option<Heard> {
         loop {
             let Some(event) = self.events.get(self.next) else {
@@ -159,6 +168,7 @@ impl Waiting<Acts> for Waiter<'_> {
             match event.data.u64() {
                 TIMER => {}
                 CONTROL => return Some(Heard::Messages),
+                WAITS => return Some(Heard::Waits),
                 data => {
                     let (task, incarnation) = completion_of(data);
                     if incarnation == SOURCE {
@@ -172,6 +182,15 @@ impl Waiting<Acts> for Waiter<'_> {
 }
 
 impl Waiter<'_> {
+    /// Takes in what is ready, as far as there is room.
+    fn take_in(&mut self) -> Result<(), Errno> {
+        if self.events.len() < self.events.capacity() {
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&at_once))?;
+        }
+        Ok(())
+    }
+
     /// Sleeps until a descriptor has something to tell or something is due, and takes in what there is. What does not fit stays ready
     /// for the next wait of the same instant.
     ///

@@ -44,6 +44,9 @@ impl<A: Actuator> Scheduler<A> {
         if !dispatcher.is_ranked(task) || dispatcher.is_thawed(task) && !(begins && engine.may_begin(task)) {
             return;
         }
+        if begins {
+            self.forget_waits(task);
+        }
         let done = self.setup.start_ahead(task, self.start, &mut self.meters);
         if begins && self.setup.slots[task.index()].ahead.is_some() && !self.begun_ahead.contains(&task) {
             self.begun_ahead.push(task);
@@ -120,8 +123,7 @@ impl<A: Actuator> Scheduler<A> {
             return;
         }
         let from = (now - used.unwrap_or_default()).max(self.setup.engine.now());
-        let asking = std::mem::take(&mut self.asking);
-        std::mem::swap(&mut self.inputs, &mut self.parked);
+        self.set_aside();
         for _ in 0..self.setup.slots.len() {
             let engine = &self.setup.engine;
             if engine.place_of(task).is_some() || engine.job(task).is_none_or(|job| !job.ready) {
@@ -133,12 +135,12 @@ impl<A: Actuator> Scheduler<A> {
             self.step_once(from);
             // A task without a process stays blocked until the next process is ready.
             let absent = matches!(self.setup.slots[other.index()].program, Program::Absent { .. });
-            if !absent && self.parked.len() < self.parked.capacity() {
-                self.parked.push(Input::Wake { task: other });
+            let later = &mut self.blocks.inputs;
+            if !absent && later.len() < later.capacity() {
+                later.push(Input::Wake { task: other });
             }
         }
-        std::mem::swap(&mut self.inputs, &mut self.parked);
-        // An empty list needs no memory.
-        self.asking = asking;
+        self.step_rest(from);
+        self.set_aside();
     }
 }

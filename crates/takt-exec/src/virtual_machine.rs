@@ -10,7 +10,7 @@ mod faults;
 mod power;
 mod tests;
 
-use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
+use crate::actuator::{Actuator, Groups, Processes, Rung, Times, Wait};
 use crate::life::Incarnation;
 use crate::plan::{Dispatch, Plan, TaskEnd};
 use crate::report::{Attempt, Error};
@@ -131,6 +131,14 @@ pub(crate) struct World {
     /// By task: its program and its page.
     pub(crate) programs: Vec<Program>,
     pages: Vec<Page>,
+    /// Blocks and wake-ups that have been reported, and when the scheduler is woken by them.
+    waits: VecDeque<Wait>,
+    hears_waits: Span,
+    quiet: bool,
+    /// By task: whether they are reported.
+    followed: Vec<bool>,
+    /// Blocks and wake-ups can be reported here.
+    pub(crate) observes: bool,
     /// The supervisor is to look at its requests.
     pub(crate) wake: bool,
     pub(crate) faults: Faults,
@@ -311,6 +319,11 @@ impl World {
             emptied: Vec::new(),
             heard: Vec::new(),
             ended: vec![None; tasks],
+            waits: VecDeque::new(),
+            hears_waits: Span::MAX,
+            quiet: false,
+            followed: vec![false; tasks],
+            observes: true,
             wake: false,
             faults,
             refusals: 0,
@@ -385,7 +398,13 @@ impl World {
         state.frozen = frozen;
         self.acts[usize::from(!frozen)] += 1;
         match late {
-            None => (state.stopped, state.change) = (frozen, None),
+            None => {
+                let thaws = state.stopped && !frozen;
+                (state.stopped, state.change) = (frozen, None);
+                if thaws {
+                    self.report_thaw(group);
+                }
+            }
             Some(late) => state.change = Some((now + late, frozen)),
         }
         Ok(())
@@ -424,8 +443,9 @@ impl World {
             Doing::Sleeps(until) => Some(until),
             _ => None,
         });
-        let ends = ends.chain(sleeps);
+        let notice = Some(self.hears_waits).filter(|at| *at > self.now && *at < Span::MAX);
         let changes = self.groups.values().filter_map(|group| group.change.map(|(at, _)| at));
+        let changes = changes.chain(sleeps).chain(notice);
         // What was there before waits for the thread that it is for.
         let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
         let zombies = self.zombies.iter().map(|(at, ..)| *at).filter(|at| *at > self.now);
@@ -451,18 +471,17 @@ impl World {
                 }
             }
         }
-        for process in self.processes.values_mut() {
-            if matches!(process.doing, Doing::Sleeps(until) if until <= to) {
-                process.doing = Doing::Work(Span::ZERO);
-            }
-        }
         done.sort_unstable();
         done.into_iter().for_each(|pid| self.complete(pid));
-        for group in self.groups.values_mut() {
-            if let Some((_, stopped)) = group.change.take_if(|(at, _)| *at <= to) {
-                group.stopped = stopped;
+        let mut thawed = Vec::new();
+        for (group, state) in &mut self.groups {
+            if let Some((_, stopped)) = state.change.take_if(|(at, _)| *at <= to) {
+                thawed.extend((state.stopped && !stopped).then_some(*group));
+                state.stopped = stopped;
             }
         }
+        thawed.into_iter().for_each(|group| self.report_thaw(group));
+        self.wake_sleepers();
         self.sources.iter_mut().for_each(|source| source.advance(to));
         while let Some(strike) = self.faults.strike(to) {
             self.struck(strike);
@@ -471,6 +490,50 @@ impl World {
             self.now += pause;
             self.paused += pause;
         }
+    }
+
+    /// Ends the sleeps whose time has come.
+    fn wake_sleepers(&mut self) {
+        let is_over = |process: &&mut Process| matches!(process.doing, Doing::Sleeps(until) if until <= self.now);
+        let over = self.processes.values_mut().filter(is_over).map(|process| {
+            process.doing = Doing::Work(Span::ZERO);
+            process.task
+        });
+        let over: Vec<TaskId> = over.collect();
+        over.into_iter().for_each(|task| self.report_wait(task, false));
+    }
+
+    /// As the kernel does it: a process that is thawed wakes up, and continues its sleep.
+    fn report_thaw(&mut self, group: Group) {
+        let leader = self.processes.values().find(|process| process.leader && process.group == group);
+        let Some((task, sleeps)) = leader.map(|process| (process.task, matches!(process.doing, Doing::Sleeps(_))))
+        else {
+            return;
+        };
+        self.report_wait(task, false);
+        if sleeps {
+            self.report_wait(task, true);
+        }
+    }
+
+    /// The kernel reports that a task has blocked, or is runnable again.
+    fn report_wait(&mut self, task: TaskId, blocked: bool) {
+        if self.followed[task.index()] {
+            self.waits.push_back(Wait { at: self.now, task, blocked });
+            let notice = self.faults.notice();
+            if !self.quiet {
+                self.hears_waits = self.hears_waits.min(self.now + notice);
+            }
+        }
+    }
+
+    /// Whether the scheduler has been woken by a block or a wake-up.
+    pub(crate) fn hear_notice(&mut self) -> bool {
+        let heard = self.hears_waits <= self.now;
+        if heard {
+            self.hears_waits = Span::MAX;
+        }
+        heard
     }
 
     /// A process has done what it was at.
@@ -537,6 +600,8 @@ impl World {
                 Some(Step::Sleep(span)) => {
                     process.next += 1;
                     process.doing = Doing::Sleeps(self.now + span);
+                    let task = process.task;
+                    self.report_wait(task, true);
                     return true;
                 }
                 Some(Step::WaitPeriod) => unreachable!("the end of a job's steps"),
@@ -676,7 +741,8 @@ impl World {
 
     pub(crate) fn has_heard(&self) -> bool {
         let source = |source: &Changing| source.changed && !source.muted;
-        self.heard.iter().any(|heard| heard.at <= self.now) || self.sources.iter().any(source)
+        let heard = self.heard.iter().any(|heard| heard.at <= self.now);
+        heard || self.hears_waits <= self.now || self.sources.iter().any(source)
     }
 
     /// Whether the supervisor would be woken: by a child's end, or by the scheduler.
@@ -763,11 +829,14 @@ impl Actuator for Machine {
         world.signalled[0] += u64::from(waits);
         world.signalled[1] += u64::from(awake);
         let process = world.processes.values_mut().find(|process| process.leader && process.group == group);
-        if let Some(process) =
-            process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Sleeps(_) | Doing::Begins))
-        {
+        let works = |process: &&mut Process| matches!(process.doing, Doing::Work(_) | Doing::Begins | Doing::Sleeps(_));
+        if let Some(process) = process.filter(works) {
             process.next = process.end;
-            process.doing = Doing::GivesUp;
+            let doing = std::mem::replace(&mut process.doing, Doing::GivesUp);
+            let task = process.task;
+            if matches!(doing, Doing::Sleeps(_)) {
+                world.report_wait(task, false);
+            }
         }
         Ok(())
     }
@@ -788,6 +857,17 @@ impl Actuator for Machine {
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
         self.world().ended[task.index()].take().is_some_and(|at| at >= since)
     }
+    fn follow(&self, task: TaskId, group: Option<Group>) {
+        let mut world = self.world();
+        world.followed[task.index()] = world.observes && group.is_some();
+    }
+    fn has_waits(&self) -> bool {
+        !self.world().waits.is_empty()
+    }
+    fn take_wait(&self, until: Span) -> Option<Wait> {
+        self.world().waits.pop_front_if(|wait| wait.at <= until)
+    }
+    fn hear_waits(&self, _: bool) {}
     fn stops_as_sleep(&self) -> bool {
         true
     }

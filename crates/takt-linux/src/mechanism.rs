@@ -853,6 +853,31 @@ impl Mechanism {
         Some(own + children.split_ascii_whitespace().count())
     }
 
+    /// The process that was started in a group, or the thread that is alone in it; `None` when it is gone. No system call.
+    #[must_use]
+    pub fn leader(&self, group: Group) -> Option<i32> {
+        Some(self.member(group).leader.load(Acquire)).filter(|leader| *leader > 0)
+    }
+
+    /// The threads in a group, with those of children where they can be listed. Not for the scheduler thread.
+    #[must_use]
+    pub fn thread_numbers(&self, group: Group) -> Vec<i32> {
+        let of_process = |pid: i32| {
+            let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect::<Vec<i32>>()
+        };
+        if let Some(thread) = self.member(group).thread.get() {
+            return control::pids(&thread.list);
+        }
+        match self.listing() {
+            Some(tree) => {
+                let pids = control::pids(&tree.group(group).join("cgroup.procs"));
+                pids.into_iter().flat_map(of_process).collect()
+            }
+            None => self.leader(group).map(of_process).unwrap_or_default(),
+        }
+    }
+
     /// Gives all threads of a group that are in the class FIFO this priority, as far as they can be found. Not for the scheduler thread.
     pub fn set_priorities(&self, group: Group, priority: u8) {
         self.each_thread(group, |thread| {

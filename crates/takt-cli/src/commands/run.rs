@@ -33,7 +33,7 @@ use takt_core::model::{Backlog, OnAbort, PolicySpec, TableRules, TaskId, WindowT
 use takt_core::power::Platform;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, Issuer, NewTask, Observer, Plan, Report, TaskEnd};
+use takt_exec::{Blocking, Cause, Ended, Issuer, NewTask, Observer, Plan, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
@@ -1009,6 +1009,10 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
         "scheduler_page_faults": report.page_faults,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
+        "blocking": match &report.blocking {
+            Blocking::Tracepoints => json!("tracepoints"),
+            Blocking::Unavailable(_) | Blocking::NotFollowed => serde_json::Value::Null,
+        },
         "dropped_records": report.dropped, "refused": report.failures, "power": power::object(report),
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
@@ -1174,6 +1178,9 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         let note =
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
+    }
+    if let Blocking::Unavailable(lack) = &report.blocking {
+        remarks.push(format!("note: blocking inside a job is not observed here: {lack} (fix: {})", lack.fix));
     }
     remarks.extend(causes::of_misses(workload, report, realtime).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {

@@ -1,3 +1,4 @@
+mod blocks;
 mod children;
 mod class;
 mod clients;

@@ -48,10 +48,17 @@ impl<A: Actuator> Bench<'_, A> {
             _ => self.actuator.stop(slot.group)?,
         }
         slot.waits = Waits::No;
+        slot.waits_since = Span::MAX;
         if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
             observed.since = Span::MAX;
         }
         Ok(())
+    }
+
+    /// Whether the task is thawed although the engine does not run it, because its program is blocked in the middle of a job, which may be one that was aborted.
+    pub(crate) fn is_blocked(&self, task: TaskId) -> bool {
+        let slot = &self.slots[task.index()];
+        slot.blocked && matches!(slot.program, Program::At { .. })
     }
 
     /// Sets the FIFO priority of a task's process. A process that is gone is no error.

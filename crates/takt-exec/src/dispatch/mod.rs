@@ -15,7 +15,7 @@ use crate::plan::{Dispatch, Plan};
 /// The dispatcher of all tasks of a plan that the kernel does not schedule, for an engine with so many CPUs.
 pub(crate) fn of_plan<A: Actuator>(plan: &Plan, cpus: usize) -> Box<dyn Dispatcher<A>> {
     match plan.dispatch {
-        Dispatch::Freeze => Box::new(freezing::Freezing),
+        Dispatch::Freeze => Box::new(freezing::Freezing::new(plan.processes.len())),
         Dispatch::Rank => Box::new(ranks::Ranks::new(plan.processes.len(), cpus, plan.priority)),
         Dispatch::Priority => Box::new(priorities::Priorities::new(plan.processes.len(), plan.priority)),
     }

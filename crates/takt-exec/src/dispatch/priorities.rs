@@ -34,7 +34,7 @@ impl Priorities {
 
 impl<A: Actuator> Dispatcher<A> for Priorities {
     fn stop(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
-        if self.is_preempted(task, on) {
+        if self.is_preempted(task, on) || (on.is_blocked(task) && self.levels.is_thawed(task)) {
             return Ok(());
         }
         on.freeze(task)?;
@@ -84,7 +84,7 @@ impl<A: Actuator> Dispatcher<A> for Priorities {
     }
 
     fn may_stay(&self, task: TaskId, on: &Bench<'_, A>) -> bool {
-        on.engine.place_of(task).is_some() || self.is_preempted(task, on)
+        on.engine.place_of(task).is_some() || self.is_preempted(task, on) || on.is_blocked(task)
     }
 
     fn is_thawed(&self, task: TaskId) -> bool {

@@ -205,7 +205,9 @@ impl Ranks {
         let engine = &*on.engine;
         let at = matches!(on.slots[task.index()].program, Program::At { job, .. } if engine.job(task).is_some_and(|present| present.number == job));
         let blocked = at && engine.job(task).is_some_and(|job| !job.ready) && !engine.waits(task);
-        self.tasks[task.index()].ranked || blocked
+        // Without a job it would run when it wakes up, and nothing would tell of that.
+        let seen = on.is_blocked(task) && engine.job(task).is_some();
+        self.tasks[task.index()].ranked || blocked || seen
     }
 
     /// The machine measures a task from now on that may run although the engine does not run it, where it has a limit or may run on several CPUs.
@@ -228,11 +230,13 @@ fn may_be_thawed<R>(task: TaskId, engine: &Engine, slot: &Slot<R>) -> bool {
         Program::At { .. } | Program::New | Program::Waiting if runs => true,
         Program::At { .. } if engine.is_dispatched(task) => !engine.waits(task),
         // It has begun its job ahead of the engine.
-        Program::At { job, .. } if present == Some(job) => engine.may_begin(task),
+        Program::At { job, .. } if present == Some(job) => {
+            engine.may_begin(task) || slot.blocked && engine.at(task).is_none()
+        }
         // It completes the work of an aborted job before that of the present one.
         Program::At { job, .. } => {
-            let ready = engine.job(task).is_some_and(|job| job.ready);
-            ready && engine.at(task) == Some(job) && slot.abort_signal.is_none()
+            let there = engine.job(task).is_some_and(|job| job.ready || slot.blocked);
+            there && engine.at(task) == Some(job) && slot.abort_signal.is_none()
         }
         Program::New | Program::Waiting => engine.may_begin(task),
         Program::Outside { .. } | Program::Absent { .. } | Program::Gone => false,

@@ -161,6 +161,10 @@ fn drive(
     lives.begin();
     let mut notes = Notes::default();
     let mut observer = Watched::new(&mut notes, control, plan, lost);
+    machine.world().quiet = setup.quiet;
+    for task in (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].follows) {
+        machine.follow(task, Some(setup.slots[task.index()].group));
+    }
     let mut scheduler = Scheduler::new(setup);
     let start = scheduler.begin();
 
@@ -339,6 +343,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
                 let heard = machine.world().hear();
                 self.heard.extend(heard.into_iter().map(|(task, incarnation)| Heard::Completion(task, incarnation)));
                 self.heard.extend(machine.world().hear_sources().into_iter().map(Heard::Event));
+                self.heard.extend(machine.world().hear_notice().then_some(Heard::Waits));
                 self.heard.extend(std::mem::take(&mut self.messages).then_some(Heard::Messages));
                 self.stepped = true;
                 self.supervisor_is_next = supervisor_runs && !supervisor_first;
@@ -348,6 +353,10 @@ impl Waiting<Machine> for Turns<'_, '_> {
                 self.supervise();
             }
         }
+    }
+
+    fn hear_more(&mut self, _: &Scheduler<Machine>) -> io::Result<()> {
+        Ok(())
     }
 
     fn heard(&mut self) -> Option<Heard> {
@@ -446,10 +455,12 @@ impl Agreement {
             let asks = slot.asked.waits_for.is_some();
             let hostile = world.hostile.is_some_and(|hostile| hostile.task == task);
             assert!(
-                asks || engine.job(task).is_none_or(|job| job.ready),
+                asks || slot.blocked || engine.job(task).is_none_or(|job| job.ready),
                 "task {} is blocked, and has a process",
                 task.0
             );
+            // It is thawed and sleeps, or has woken up since.
+            let asleep = slot.blocked && matches!(slot.program, At::At { .. });
             if !refused {
                 let (runs, frozen) = (engine.running().contains(&task), world.frozen(slot.group));
                 // One that does not sleep, or has left a process behind, is found and frozen soon.
@@ -469,7 +480,7 @@ impl Agreement {
                 );
                 let waits = !runs && plan.dispatch == Dispatch::Priority && !frozen && !sleeps;
                 assert!(
-                    ranked || waits || sleeps || runs != frozen,
+                    ranked || waits || sleeps || asleep || runs != frozen,
                     "task {} runs for the engine: {runs}, its group is frozen: {frozen}, it waits: {:?}",
                     task.0,
                     slot.waits
@@ -477,8 +488,9 @@ impl Agreement {
                 let place = engine.place_of(task).filter(|_| runs);
                 let cpus = place.map_or(world.cpus(slot.partition), |place| engine.places()[place.index()]);
                 let ranked = ranked || plan.dispatch == Dispatch::Rank && !scheduler.is_by_freezing(task);
-                assert!(ranked || waits || sleeps || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
-                if waits {
+                let elsewhere = ranked || waits || sleeps || asleep;
+                assert!(elsewhere || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
+                if waits && !asleep {
                     self.check_preempted(task, scheduler, &world);
                 }
             }

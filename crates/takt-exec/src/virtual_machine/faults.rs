@@ -30,6 +30,7 @@ pub(crate) struct Faults {
     late_signals: u64,
     double_signals: u64,
     late_ends: u64,
+    late_notices: u64,
     stalls: u64,
     strikes: VecDeque<Strike>,
     /// The whole machine stands still while its clock advances, as under a host that pauses it: instants and lengths.
@@ -106,6 +107,7 @@ impl Faults {
         strikes.sort_by_key(|strike| strike.at);
         faults.signals_unasked = strikes.iter().any(|strike| strike.signals || strike.escapes);
         faults.strikes = strikes.into();
+        faults.late_notices = faults.rate(300);
         faults
     }
 
@@ -152,6 +154,11 @@ impl Faults {
         Faults { echoes: true, ..Faults::none() }
     }
 
+    /// A machine on which nothing goes wrong but that blocks and wake-ups are noticed late.
+    pub(crate) fn noticing_late(seed: u64) -> Faults {
+        Faults { seed, late_notices: 1000, ..Faults::none() }
+    }
+
     /// A number from 0 to `most`.
     fn draw(&mut self, most: u64) -> u64 {
         self.drawn += 1;
@@ -192,6 +199,11 @@ impl Faults {
         }
         let late = self.delay(self.late_signals, Span::from_ms(4)).unwrap_or_default();
         (late, self.delay(self.double_signals, Span::from_ms(4)))
+    }
+
+    /// The time until a block or wake-up is noticed.
+    pub(crate) fn notice(&mut self) -> Span {
+        self.delay(self.late_notices, Span::from_ms(4)).unwrap_or_default()
     }
 
     /// How late the end of a process is found.

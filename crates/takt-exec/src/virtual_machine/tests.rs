@@ -25,16 +25,11 @@ use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
 pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
-    // A process that sleeps keeps its CPU, unless the kernel gives that to another one: its jobs are those without steps.
-    let sleeps = |program: &Program| program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
-    // Under other policies the instant of a wake-up matters, of which nothing tells: a turn or a burst begins then.
-    let by_rank = workload.settings.dispatch == takt_workload::Dispatch::Rank
-        && ["edf", "rm", "dm", "fp"].contains(&workload.system.policy.profile.name);
-    let program = |task: &Task| match sleeps(&task.program) && !by_rank {
-        true => Program::needing(task.program.execution.clone()),
-        false => task.program.clone(),
-    };
-    let programs = workload.system.tasks.iter().map(program).collect();
+    plan_of_class(workload, limit, false)
+}
+
+/// As [`plan`]; with `realtime` the processes are in a real-time class.
+pub(super) fn plan_of_class(workload: &Workload, limit: Span, realtime: bool) -> (System, Arc<Plan>, Vec<Program>) {
     let mut real = workload.clone();
     real.clear_simulated();
     real.hand_over();
@@ -77,7 +72,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         scheduler_cpus: None,
         scheduler_class: SchedulerClass::Fifo,
         init_timeout: Span::from_ms(50),
-        realtime: false,
+        realtime,
         priority: workload.settings.priority,
         dispatch: match workload.settings.dispatch {
             takt_workload::Dispatch::Freeze => Dispatch::Freeze,
@@ -100,6 +95,13 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         isolate: None,
         hooks: Hooks::default(),
     };
+    // A process that sleeps unseen has the jobs without steps.
+    let sleeps = |program: &Program| program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
+    let program = |(task, id): (&Task, u32)| match sleeps(&task.program) && !plan.follows(&real.system, TaskId(id)) {
+        true => Program::needing(task.program.execution.clone()),
+        false => task.program.clone(),
+    };
+    let programs = workload.system.tasks.iter().zip(0..).map(program).collect();
     (real.system, Arc::new(plan), programs)
 }
 
@@ -163,7 +165,16 @@ fn workloads_that_are_dispatched_by_rank_run_in_the_order_of_the_simulator() {
     workloads_run_as_simulated(takt_workload::Dispatch::Rank);
 }
 
+#[test]
+fn workloads_of_real_time_processes_run_in_the_order_of_the_simulator() {
+    workloads_of_class_run_as_simulated(takt_workload::Dispatch::Freeze, true);
+}
+
 fn workloads_run_as_simulated(dispatch: takt_workload::Dispatch) {
+    workloads_of_class_run_as_simulated(dispatch, false);
+}
+
+fn workloads_of_class_run_as_simulated(dispatch: takt_workload::Dispatch, realtime: bool) {
     let mut paths = Vec::new();
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads"), &mut paths);
     paths.sort();
@@ -172,7 +183,7 @@ fn workloads_run_as_simulated(dispatch: takt_workload::Dispatch) {
     for path in paths {
         let mut workload = load(Source::read(&path).expect("a file"));
         workload.settings.dispatch = dispatch;
-        let (system, plan, programs) = plan(&workload, Span::from_ms(2000));
+        let (system, plan, programs) = plan_of_class(&workload, Span::from_ms(2000), realtime);
         let mut machine = Machine::new(plan.clone(), Faults::none());
         let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
         found_as_counted(&system, &ran);
@@ -450,6 +461,9 @@ fn drawn(seed: u64) -> String {
             ", steps: [lock r, run 500us, lock s, run 500us, unlock s, unlock r, run 500us], on_abort: signal",
             ", steps: [lock s, run 500us, lock r, run 500us, unlock r, unlock s, run 500us], on_abort: restart, init: yes",
             ", steps: [run 1ms, set-period 15ms, run 1ms, yield, run 1ms, set-runtime 4ms, run 500us], on_exit: restart",
+            ", steps: [run 500us, sleep 3ms, run 1ms, sleep 1ms]",
+            ", steps: [sleep 2ms, run 1ms, lock r, sleep 1ms, run 500us, unlock r], on_abort: signal, init: yes",
+            ", steps: [run 1ms, sleep 4ms, run 1ms], on_abort: restart, on_exit: restart, budget: 2ms",
         ];
         let kind = kinds[draw(kinds.len() as u64 - 1) as usize];
         let utility = if policy == "dasa" { ", utility: 3" } else { "" };
@@ -469,6 +483,78 @@ fn drawn(seed: u64) -> String {
     text
 }
 
+/// Tasks on one CPU, most of which sleep in their jobs. No two events are meant to have one instant, so each time has some odd microseconds.
+fn drawn_with_sleeps(seed: u64, policy: &str, dispatch: &str) -> String {
+    let mut drawn = 0;
+    let mut draw = |most: u64| {
+        drawn += 1;
+        rng::draw_up_to(most, seed, 4, drawn)
+    };
+    let mut text = format!(
+        "dispatch: {dispatch}\npolicy: {policy}\ncpus: {}\ntasks:\n",
+        if policy == "g-edf" { "0-1" } else { "0" }
+    );
+    for task in 0..3 + draw(2) {
+        let period = 10_000 * (1 + seed % 2) + 7 * draw(4000) + task;
+        let mut us = |least: u64, most: u64| least + draw(most - least);
+        let steps = match us(0, 3) {
+            0 => format!("run {}us", us(1000, 6000)),
+            // The kernel runs the next job until the job after a completed one begins, in which a sleep could begin.
+            1 if dispatch == "rank" => format!("run 9us, sleep {}us, run {}us", us(500, 9000), us(500, 4000)),
+            1 => format!("sleep {}us, run {}us", us(500, 9000), us(500, 4000)),
+            2 => format!("run {}us, sleep {}us, run {}us", us(300, 3000), us(500, 9000), us(300, 3000)),
+            // A real program needs its CPU after the last sleep, to signal.
+            _ => format!(
+                "run {}us, sleep {}us, run {}us, sleep {}us, run {}us",
+                us(300, 2000),
+                us(500, 5000),
+                us(300, 2000),
+                us(500, 5000),
+                us(100, 500)
+            ),
+        };
+        let reservation = if policy == "cbs" { ", reservation: {budget: 5ms, period: 20ms}" } else { "" };
+        text.push_str(&format!(
+            "- {{name: t{task}, cmd: x, period: {period}us, runtime: 6ms, steps: [{steps}]{reservation}}}\n"
+        ));
+    }
+    text
+}
+
+#[test]
+fn jobs_that_sleep_run_as_simulated() {
+    let (mut blocks, mut missed) = (0, 0);
+    for seed in 1..=300 {
+        let policy = ["edf", "rm", "llf", "cbs", "g-edf", "rr"][seed as usize % 6];
+        for dispatch in ["freeze", "priority", "rank"] {
+            let late = if seed % 5 == 0 { "late: abort\n" } else { "" };
+            let text = format!("{late}{}", drawn_with_sleeps(seed, policy, dispatch));
+            let workload = load(Source { name: "drawn.yaml".into(), text: text.clone() });
+            let (system, plan, programs) = plan_of_class(&workload, Span::from_ms(500), true);
+            let mut machine = Machine::new(plan.clone(), Faults::none());
+            let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+            let simulated = simulated(system, &plan, &programs);
+            let (left, right) = (ends(&ran.records), ends(&simulated));
+            let first = left.iter().zip(&right).find(|(left, right)| left != right);
+            if let Some((left, right)) = first {
+                let around = |records: &[Record]| {
+                    let near = |record: &&Record| (record.at - left.at).ns().abs() < 8_000_000;
+                    records.iter().filter(near).map(|record| format!("{record:?}\n")).collect::<String>()
+                };
+                panic!(
+                    "seed {seed}\n{text}{left:?}\n{right:?}\nran:\n{}simulated:\n{}",
+                    around(&ran.records),
+                    around(&simulated)
+                );
+            }
+            let is_block = |record: &&Record| matches!(record.kind, RecordKind::Block { .. });
+            blocks += ran.records.iter().filter(is_block).count();
+            missed += ran.outcome.engine.totals().missed;
+        }
+    }
+    assert!(blocks > 10_000 && missed > 100, "{blocks} blocks, {missed} jobs missed");
+}
+
 #[test]
 fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     let first = std::env::var("TAKT_FAULT_SEED").ok().map(|seed| seed.parse().expect("a number"));
@@ -478,9 +564,10 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     for seed in seeds.clone() {
         let again = || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib faults");
         let source = Source { name: "drawn.yaml".into(), text: drawn(seed) };
-        let (system, plan, programs) = plan(&load(source), Span::from_ms(400));
+        let (system, plan, programs) = plan_of_class(&load(source), Span::from_ms(400), seed % 2 == 1);
         let run = std::panic::catch_unwind(|| {
             let mut machine = Machine::new(plan.clone(), drive::faults(&plan, seed));
+            machine.world().observes = seed % 5 != 0;
             // As on Linux: a process that is started late uses nothing of a nearly spent budget, and each nanosecond would be a step.
             machine.world().grain = Span::from_us(100);
             drive::run(engine(system.clone()), &plan, &programs, &mut machine)
@@ -828,12 +915,18 @@ fn sleepers(policy: &str, cpus: usize, head: &str, seed: u64) -> String {
     text
 }
 
-/// Runs a file of sleepers, and simulates it. Returns the ends of jobs if they are alike.
+/// Runs a file of sleepers with and without observation, and simulates it. Returns the ends of jobs if they are alike.
 fn as_simulated(name: &str, text: &str) -> Option<usize> {
+    let seen = run_as_simulated(name, text, true);
+    run_as_simulated(name, text, false).and(seen)
+}
+
+fn run_as_simulated(name: &str, text: &str, observes: bool) -> Option<usize> {
     let workload = load(Source { name: "sleep.yaml".into(), text: text.to_owned() });
     let (system, mut plan, programs) = plan(&workload, Span::from_ms(1000));
     Arc::get_mut(&mut plan).expect("the only one").init_timeout = Span::from_secs(10);
     let mut machine = Machine::new(plan.clone(), Faults::none());
+    machine.world().observes = observes;
     let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
     let (ran, simulated) = (finished(&ran.records), finished(&simulated(system, &plan, &programs)));
     if ran == simulated {
@@ -842,7 +935,7 @@ fn as_simulated(name: &str, text: &str) -> Option<usize> {
     let at = ran.iter().zip(&simulated).position(|(a, b)| a != b).unwrap_or(ran.len().min(simulated.len()));
     let (here, there) = (ran.get(at), simulated.get(at));
     println!(
-        "{name}: {} and {} ends, the first that differs is {at}: {here:?} {there:?}\n{text}",
+        "{name}, observed: {observes}: {} and {} ends, the first that differs is {at}: {here:?} {there:?}\n{text}",
         ran.len(),
         simulated.len()
     );
@@ -906,7 +999,8 @@ fn two_hundred_ready_jobs_have_sixty_levels() {
 /// A task that sleeps within its reservation takes nothing from another one, although nothing tells that it sleeps.
 #[test]
 fn a_reserved_task_meets_its_deadlines_beside_one_that_sleeps() {
-    for policy in ["cbs", "fcbs", "grub", "cbs:enforcement=hard"] {
+    let policies = ["cbs", "fcbs", "grub", "cbs:enforcement=hard"];
+    for (policy, observes) in policies.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
         let text = format!(
             "policy: {policy}\ncpus: 0\ndispatch: rank\ntasks:\n\
              - {{name: player, cmd: x, init: yes, period: 40ms, reservation: {{budget: 20ms, period: 40ms}}, steps: [sleep: 300ms, run: 7ms]}}\n\
@@ -915,6 +1009,7 @@ fn a_reserved_task_meets_its_deadlines_beside_one_that_sleeps() {
         let (system, plan, programs) = plan(&load(Source { name: "player.yaml".into(), text }), Span::from_ms(2000));
         let mut machine = Machine::new(plan.clone(), Faults::none());
         machine.world().grain = Span::from_us(100);
+        machine.world().observes = observes;
         let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
         let counts = ran.outcome.engine.counts(TaskId(1));
         assert_eq!((counts.released, counts.met), (40, 40), "{policy}: {counts:?}");
@@ -941,6 +1036,28 @@ fn a_job_that_is_aborted_before_it_runs_was_not_begun() {
     }
 }
 
+/// The scheduler learns of a block, a wake-up and the end of a job at once. Their replay begins the job no second time.
+#[test]
+fn a_job_that_is_over_when_its_block_is_noticed_runs_once() {
+    for (dispatch, seed) in
+        ["freeze", "priority", "rank"].into_iter().flat_map(|dispatch| [(dispatch, 1), (dispatch, 2)])
+    {
+        let text = format!(
+            "policy: edf\ncpus: 0\ndispatch: {dispatch}\ntasks:\n\
+             - {{name: short, cmd: x, init: yes, period: 20ms, steps: [run: 1ms, sleep: 300us, run: 500us, sleep: 200us, run: 100us]}}\n"
+        );
+        let source = Source { name: "short.yaml".into(), text };
+        let (system, plan, programs) = plan_of_class(&load(source), Span::from_secs(1), true);
+        let mut machine = Machine::new(plan.clone(), Faults::noticing_late(seed));
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        let late = ran.records.iter().filter(|record| matches!(record.kind, RecordKind::LateSignal { .. })).count();
+        let counts = ran.outcome.engine.counts(TaskId(0));
+        assert_eq!((counts.met, counts.behind, late), (50, 0, 0), "{dispatch}: {counts:?}");
+        let blocks = ran.records.iter().filter(|record| matches!(record.kind, RecordKind::Block { .. })).count();
+        assert_eq!(blocks, 100, "{dispatch}");
+    }
+}
+
 /// No act is needed when a job blocks or wakes up, and one at most for a release, where a program waits for its next job without being frozen.
 #[test]
 fn a_job_that_sleeps_needs_no_act() {
@@ -949,10 +1066,13 @@ fn a_job_that_sleeps_needs_no_act() {
          - {name: cpu, cmd: x, init: yes, period: 60ms, steps: [run: 38ms]}\n";
     let source = Source { name: "io.yaml".into(), text: text.to_owned() };
     let (system, plan, programs) = plan(&load(source), Span::from_secs(3));
-    let mut machine = Machine::new(plan.clone(), Faults::none());
-    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
-    assert_eq!((ran.outcome.engine.totals().met, ran.outcome.engine.totals().missed), (110, 0));
-    let [stops, starts, priorities] = machine.world().acts;
-    println!("{stops} stops, {starts} starts and {priorities} priorities for 110 jobs");
-    assert!(stops + starts < 12 && priorities <= 66, "{stops} {starts} {priorities}");
+    for observes in [false, true] {
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().observes = observes;
+        let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+        assert_eq!((ran.outcome.engine.totals().met, ran.outcome.engine.totals().missed), (110, 0));
+        let [stops, starts, priorities] = machine.world().acts;
+        println!("{stops} stops, {starts} starts and {priorities} priorities for 110 jobs, observed: {observes}");
+        assert!(stops + starts < 12 && priorities <= 66, "{stops} {starts} {priorities}");
+    }
 }

@@ -190,6 +190,14 @@ impl Switches {
         self.rings.iter().try_for_each(|ring| Ok(epoll::add(epoll, &ring.ring, EventData::new_u64(data), flags)?))
     }
 
+    /// From now on its notices are not heard there.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn unregister(&self, epoll: &impl AsFd) -> io::Result<()> {
+        self.rings.iter().try_for_each(|ring| Ok(epoll::delete(epoll, &ring.ring)?))
+    }
+
     /// Whether a record waits to be taken. No system call. O(CPUs).
     #[must_use]
     pub fn has_records(&self) -> bool {
