@@ -1,5 +1,6 @@
 //! What this machine can do for Takt, found out by trying, and the fix for what it cannot.
 
+use crate::blocking;
 use crate::control;
 use crate::job_end::{JobEnd, Tracepoints};
 use crate::layout::{Hierarchy, Layout, LayoutKind};
@@ -76,6 +77,7 @@ pub fn probe() -> Report {
         real_time_groups(&layout, rt::throttle()),
         priorities(rt::rt_allowed(), rt::preempt_rt()),
         tracepoints(),
+        blocking(),
         kernel(),
         clock(),
         cpus(),
@@ -304,6 +306,17 @@ fn tracepoints() -> Finding {
     match tried.into_iter().find_map(Result::err) {
         None => ok("tracepoints", "ends of jobs can be observed (`completion: yield` and `sleep`)"),
         Some(lack) => missing("tracepoints", format!("ends of jobs cannot be observed: {}", lack.reason), lack.fix),
+    }
+}
+
+/// Whether blocks in the middle of a job are observed, and the cost of a record to the CPU on which it is written.
+fn blocking() -> Finding {
+    match blocking::Switches::try_out().and_then(|()| blocking::cost()) {
+        Ok(cost) => ok("blocking", format!("blocks inside a job are observed by tracepoints; a record takes {cost}")),
+        Err(lack) => {
+            let found = format!("blocks inside a job cannot be observed: {}", lack.reason);
+            weak("blocking", found, &format!("{}; or `dispatch: rank`, which needs no observation", lack.fix))
+        }
     }
 }
 

@@ -253,7 +253,7 @@ fn little_idle(workload: &Workload, has: &str) -> String {
     match workload.settings.dispatch {
         Dispatch::Freeze => {
             format!(
-                "note: processes get no real-time class by default (`realtime:`), because {has} less than 10 % idle"
+                "note: processes get no real-time class by default (`realtime:`), and their blocks are not observed, because {has} less than 10 % idle"
             )
         }
         Dispatch::Priority | Dispatch::Rank => format!(

@@ -1178,6 +1178,10 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         let note =
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
+        if report.blocking == Blocking::NotFollowed && workload.system.windows.is_empty() {
+            let note = "note: blocking inside a job is not observed without a real-time class (fix: `realtime: yes`)";
+            remarks.push(note.to_string());
+        }
     }
     if let Blocking::Unavailable(lack) = &report.blocking {
         remarks.push(format!("note: blocking inside a job is not observed here: {lack} (fix: {})", lack.fix));

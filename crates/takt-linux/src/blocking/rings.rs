@@ -153,7 +153,7 @@ impl Switches {
         }
         // The wake-up may have no record where the CPU was idle.
         seen.retain(|change| *change != Change::Wakes);
-        if seen.ends_with(&[Change::Blocks, Change::Runs]) {
+        if seen.windows(2).any(|pair| pair == [Change::Blocks, Change::Runs]) {
             return Ok(());
         }
         Err(Unavailable {
