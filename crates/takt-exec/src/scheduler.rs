@@ -847,7 +847,7 @@ impl<A: Actuator> Scheduler<A> {
         let again = self.metered && due - *before < self.setup.actuator.grain();
         *before = due;
         let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);
-        // What is released at the end of the run is beyond it, also when the last step comes late.
+        // A job that is released at the end of the run is beyond it, also when the last step comes late.
         let true_now = if last { now - Span::from_ns(1) } else { now };
         let at = if on_time { due } else { true_now.min(until) };
         while self.next_change() <= due {

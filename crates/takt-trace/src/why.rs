@@ -179,7 +179,7 @@ enum State {
     Busy(usize, TaskId),
 }
 
-/// What is needed to divide responses, prepared once for a trace.
+/// The tables that divide responses, prepared once for a trace.
 #[derive(Clone, Debug)]
 pub struct Causes<'t> {
     trace: &'t Trace,

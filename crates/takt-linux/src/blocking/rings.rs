@@ -69,7 +69,7 @@ impl CpuRing {
     /// The threads that get the CPU. A notice at each of them would take the CPU from the thread, which would get it again: it would never continue.
     ///
     /// The tracepoint `sched_switch` does not suffice. Where the idle task of a CPU is current, some kernels write neither that record nor the one of the
-    /// wake-up (Linux 6.18 as a guest, all CPUs but the first). The thread that gets the CPU writes its record itself.
+    /// wake-up (Linux 6.18 under a hypervisor, all CPUs but the first). The thread that gets the CPU writes its record itself.
     fn of_starts(cpu: usize) -> io::Result<CpuRing> {
         let ring = Counter::switches_on_cpu(cpu, half(PAGES_OF_STARTS))?.into_ring(PAGES_OF_STARTS)?;
         Ok(CpuRing { ring, holds: Holds::Starts, next: None, _others: Vec::new() })

@@ -84,7 +84,7 @@ fn time_is_divided_among_busy_cpus() {
     assert_eq!(why.end, ms(10));
 }
 
-/// What makes the job of a planted trace late.
+/// The cause for which the job of a planted trace is late.
 #[derive(Clone, Copy, Debug)]
 enum Planted {
     Lock,
