@@ -50,11 +50,15 @@ struct Case {
 fn case(seed: u64) -> Case {
     let draw = |number: u64, most: u64| rng::draw_up_to(most, seed, 7, number);
     let pick = |number: u64, of: [&'static str; 2]| of[draw(number, 1) as usize];
-    let (dispatch, policy, exit) =
-        (pick(1, ["freeze", "priority"]), pick(2, ["edf", "fp"]), pick(3, ["end", "restart"]));
+    let dispatch = ["freeze", "priority", "rank"][draw(1, 2) as usize];
+    let (policy, exit) = (pick(2, ["edf", "fp"]), pick(3, ["end", "restart"]));
     let init = pick(4, ["", ", init: yes"]);
     let crash = pick(5, ["", "on_crash: kill\n"]);
-    let work = "run 1ms, lock r, run 1ms, unlock r, run 1ms";
+    // Others run while it sleeps.
+    let work = pick(
+        8,
+        ["run 1ms, lock r, run 1ms, unlock r, run 1ms", "run 1ms, sleep 2ms, lock r, run 1ms, unlock r, run 1ms"],
+    );
     let text = format!(
         "{crash}policy: {policy}\ndispatch: {dispatch}\ncpus: 0\nrealtime: yes\nlocking: inheritance\nresources: [r]\ntasks:\n\
          - {{name: good, priority: 9, period: 40ms, steps: [{work}], init: yes, cmd: \"exec takt burn --steps '{work}'\"}}\n\
