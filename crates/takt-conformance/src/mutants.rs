@@ -1,10 +1,10 @@
 //! Policies with a fault on purpose, which the checks must find: one that runs another ready job than it should, and one that
-//! leaves a CPU idle.
+//! leaves a CPU idle. And policies without a fault that are never asked for an exchange.
 
 use crate::standing::{self, Order};
 use crate::subject;
 use takt_core::model::{Invalid, PolicySpec, System, TaskId, Terms};
-use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Exchange, Policy};
 use takt_core::record::Place;
 
 /// What is wrong with a policy.
@@ -16,14 +16,25 @@ pub enum Fault {
     Idle,
 }
 
-/// The policy of the registry with a fault.
-struct Faulty {
-    policy: Box<dyn Policy>,
-    tasks: Vec<TaskId>,
-    fault: Fault,
+/// The difference to the policy of the registry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Difference {
+    Fault(Fault),
+    /// It has no exchange, so that the engine asks for each decision. That has no effect.
+    NoExchange,
+    /// Its exchanges leave out the job that comes.
+    #[cfg(test)]
+    HalfExchange,
 }
 
-impl Faulty {
+/// The policy of the registry with a difference.
+struct Variant {
+    policy: Box<dyn Policy>,
+    tasks: Vec<TaskId>,
+    difference: Difference,
+}
+
+impl Variant {
     /// The ready job that would be the last of those that wait where this one runs.
     fn other(&self, than: TaskId, place: Place, decision: &Decision, cx: &Context<'_>) -> Option<TaskId> {
         let home = self.policy.home(than);
@@ -37,7 +48,7 @@ impl Faulty {
     }
 }
 
-impl Policy for Faulty {
+impl Policy for Variant {
     fn start(&mut self, cx: &mut Context<'_>) {
         self.policy.start(cx);
     }
@@ -45,12 +56,13 @@ impl Policy for Faulty {
         self.policy.event(event, cx);
     }
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let Difference::Fault(fault) = self.difference else { return self.policy.decide(lent, cx, decision) };
         let mut right = Decision::default();
         self.policy.decide(lent, cx, &mut right);
         for assignment in right.assignments() {
             let (task, place) = (assignment.task, assignment.place);
             let starts = cx.place_of(task) != Some(place);
-            let other = match self.fault {
+            let other = match fault {
                 Fault::Reversed if starts => self.other(task, place, &right, cx),
                 Fault::Reversed => None,
                 Fault::Idle if starts && cx.now().ns() % 2 == 0 => continue,
@@ -69,6 +81,21 @@ impl Policy for Faulty {
                 (None, None) => decision.run(task, place),
             }
         }
+    }
+    fn exchange(&mut self, lent: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
+        match self.difference {
+            #[cfg(test)]
+            Difference::HalfExchange => {
+                self.policy.exchange(lent, cx).map(|exchange| Exchange { comes: None, ..exchange })
+            }
+            _ => {
+                let _ = (lent, cx);
+                None
+            }
+        }
+    }
+    fn passes_changes(&self) -> bool {
+        !matches!(self.difference, Difference::Fault(_)) && self.policy.passes_changes()
     }
     fn timers(&self) -> u16 {
         self.policy.timers()
@@ -98,22 +125,25 @@ impl Policy for Faulty {
     }
 }
 
-fn faulty(build: &Build<'_>, fault: Fault) -> Result<Box<dyn Policy>, Invalid> {
+fn variant(build: &Build<'_>, difference: Difference) -> Result<Box<dyn Policy>, Invalid> {
     let entry = entry(build.spec);
     let policy = (entry.build)(&Build { spec: PolicySpec { profile: &entry.profile, ..build.spec }, ..*build })?;
-    Ok(Box::new(Faulty { policy, tasks: build.tasks.to_vec(), fault }))
+    Ok(Box::new(Variant { policy, tasks: build.tasks.to_vec(), difference }))
 }
 
-/// The policy without a fault.
+/// The policy of the registry.
 fn entry(spec: PolicySpec) -> &'static Entry {
     subject::with(|subject| subject.registry.entry(spec.profile.name)).expect("it is of the registry")
 }
 
-/// The policy with a fault, under the same name.
-pub(crate) fn with(spec: PolicySpec, fault: Fault) -> PolicySpec {
-    let build = match fault {
-        Fault::Reversed => |build: &Build<'_>| faulty(build, Fault::Reversed),
-        Fault::Idle => |build: &Build<'_>| faulty(build, Fault::Idle),
+/// The policy with a difference, under the same name.
+pub(crate) fn with(spec: PolicySpec, difference: Difference) -> PolicySpec {
+    let build = match difference {
+        Difference::Fault(Fault::Reversed) => |b: &Build<'_>| variant(b, Difference::Fault(Fault::Reversed)),
+        Difference::Fault(Fault::Idle) => |b: &Build<'_>| variant(b, Difference::Fault(Fault::Idle)),
+        Difference::NoExchange => |b: &Build<'_>| variant(b, Difference::NoExchange),
+        #[cfg(test)]
+        Difference::HalfExchange => |b: &Build<'_>| variant(b, Difference::HalfExchange),
     };
     let entry: &'static Entry = Box::leak(Box::new(Entry { build, ..*entry(spec) }));
     subject::add_mutant(entry);

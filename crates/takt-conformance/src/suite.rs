@@ -1,7 +1,7 @@
 //! The checks of a registry's policies, and what one says that fails.
 
-use crate::case;
-use crate::mutants::{self, Fault};
+use crate::case::{self, Case};
+use crate::mutants::{self, Difference, Fault};
 use crate::play::{self, play, play_and};
 use crate::standing::{self, Order};
 use crate::subject::{self, Statement, Subject};
@@ -119,6 +119,7 @@ impl Suite {
             self.rules(form)?;
             self.replay(form)?;
             self.switches(form)?;
+            self.exchanges(form)?;
             for fault in [Fault::Reversed, Fault::Idle] {
                 self.fault(form, fault)?;
             }
@@ -150,6 +151,16 @@ impl Suite {
             );
             assert!(records == again, "the replay differs: {records:?} and {again:?}");
         })
+    }
+
+    /// An exchange of the policy has the effect of its decision: a policy that is asked for both and one that is asked for decisions only give the
+    /// same records.
+    ///
+    /// # Errors
+    /// The case in which they do not.
+    pub fn exchanges(&self, form: PolicySpec) -> Result<(), Failure> {
+        let decides = subject::trying(&self.subject, || mutants::with(form, Difference::NoExchange));
+        self.attempt(50, &name(form), || case::cases(form), |case| exchange_and_decide(&case, decides))
     }
 
     /// Another policy gives the same records as this form, as if it were the same policy somewhere else: from the start, and when it takes over in the
@@ -220,7 +231,8 @@ impl Suite {
                 return Ok(());
             }
             let cases = (self.seed, self.cases.unwrap_or(400).max(400));
-            let found = is_found(mutants::with(form, fault), cases, |found| found.contains(message));
+            let form = mutants::with(form, Difference::Fault(fault));
+            let found = is_found(form, cases, |found| found.contains(message));
             found.map_err(|other| {
                 let what = format!("its {fault:?} form passes: {other}");
                 self.failure(name(form), what, cases.1)
@@ -263,6 +275,23 @@ impl Suite {
     }
 }
 
+/// The policy of the case, and the same policy that only `decides`, give the same records.
+fn exchange_and_decide(case: &Case, decides: PolicySpec) {
+    let (steps, records) = play(case);
+    let policy = PolicySpec { profile: decides.profile, ..case.system.policy };
+    let system = System { policy, ..case.system.clone() };
+    let mut decided: Vec<Record> = Vec::new();
+    takt_sim::replay(&mut subject::engine(system).expect("it was built before"), &steps, &mut decided);
+    let differs = records.iter().zip(&decided).position(|(exchanged, decided)| exchanged != decided);
+    let at = differs.unwrap_or(records.len().min(decided.len()));
+    assert!(
+        records == decided,
+        "record {at} of exchanges and decisions differs: {:?} and {:?}",
+        records.get(at),
+        decided.get(at)
+    );
+}
+
 /// Whether one of so many cases fails with such a message; if not, what they fail with.
 fn is_found(spec: PolicySpec, (seed, count): (u64, u32), message: impl Fn(&str) -> bool) -> Result<(), String> {
     let mut runner = TestRunner::new_with_rng(Config::default(), takt_testing::generator(seed));
@@ -277,4 +306,27 @@ fn is_found(spec: PolicySpec, (seed, count): (u64, u32), message: impl Fn(&str) 
         }
     }
     Err(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_that_leaves_out_a_job_is_found() {
+        let suite = Suite::new(Registry::standard());
+        subject::trying(&suite.subject, || {
+            for form in ["edf", "g-edf", "p-rm"].map(|name| suite.subject.registry.spec(name).expect("a policy")) {
+                let exchanges = mutants::with(form, Difference::HalfExchange);
+                let decides = mutants::with(form, Difference::NoExchange);
+                let found = (0..200).any(|number| {
+                    let mut runner =
+                        TestRunner::new_with_rng(Config::default(), takt_testing::generator(suite.seed + number));
+                    let case = case::cases(exchanges).new_tree(&mut runner).expect("no case is refused").current();
+                    play::in_silence(|| exchange_and_decide(&case, decides)).is_err()
+                });
+                assert!(found, "{}", name(form));
+            }
+        });
+    }
 }

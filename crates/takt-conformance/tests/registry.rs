@@ -49,6 +49,11 @@ fn a_late_run_replays_bit_for_bit() {
 }
 
 #[test]
+fn an_exchange_has_the_effect_of_a_decision() {
+    all(Suite::exchanges);
+}
+
+#[test]
 fn a_switch_of_policies_in_the_middle_loses_no_job() {
     all(Suite::switches);
 }

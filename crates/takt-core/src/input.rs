@@ -219,6 +219,17 @@ pub struct Ending {
 }
 
 impl Input {
+    /// Whether the policy itself takes part in it, or is replaced by it.
+    #[must_use]
+    #[inline]
+    pub const fn concerns_policy(&self) -> bool {
+        #[cfg(feature = "additions")]
+        if let Input::Add { .. } = self {
+            return true;
+        }
+        matches!(self, Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. })
+    }
+
     /// The task that it is about.
     #[must_use]
     pub const fn task(&self) -> Option<TaskId> {

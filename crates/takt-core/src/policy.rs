@@ -19,7 +19,7 @@ mod view;
 pub use act::Act;
 pub(crate) use context::Alarm;
 pub use context::Context;
-pub use decision::{Assignment, Budget, Clock, Decision};
+pub use decision::{Assignment, Budget, Clock, Decision, Exchange};
 pub use event::Event;
 pub use interface::Policy;
 #[cfg(feature = "order")]

@@ -229,8 +229,8 @@ impl Entries {
             acted => acted,
         };
         let busy = bits.busy;
-        if let &[queue] = &*bits.queues {
-            return self.enter(acted & queue, changed & queue, queue, busy);
+        if let [_] = &*bits.queues {
+            return self.enter(acted, changed, u64::MAX, busy);
         }
         let mut rest = acted | changed;
         while rest != 0 {

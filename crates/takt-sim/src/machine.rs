@@ -10,7 +10,7 @@ use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use takt_core::engine::{Activity, Command, Engine, Input};
+use takt_core::engine::{Activity, Carrier, Command, Engine, Input, Seen};
 use takt_core::model::{Arrival, Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Scenario};
@@ -138,9 +138,12 @@ pub(crate) struct Machine {
     sources: Vec<Source>,
     /// The next event of each source, and its index.
     events: BinaryHeap<Reverse<(Time, usize)>>,
-    /// The earliest instant of `slots`, unless that slot has changed since.
+    /// The earliest instant of `slots` and the first slot that has it, unless that slot has changed since.
     first: Time,
+    first_slot: usize,
     first_changed: bool,
+    /// Whether another slot has that instant, too.
+    first_shared: bool,
     /// When the next of the sleepers wakes, the next change comes, or the next source has an event.
     others: Time,
     progress: Progress,
@@ -165,7 +168,32 @@ pub(crate) struct Machine {
     bills: Vec<Entry>,
     /// Scratch: who acts now.
     acting: Vec<TaskId>,
+    /// The instant of the present step, where commands are carried out in its middle.
+    now: Time,
     report: Report,
+}
+
+/// Carries out each command in the middle of the step, where [`Machine::is_direct`].
+impl Carrier for Machine {
+    const LISTS: bool = false;
+    #[inline(always)]
+    fn due(&mut self, task: TaskId) {
+        self.acts_on(task);
+    }
+    #[inline(always)]
+    fn stop(&mut self, task: TaskId, place: Place) {
+        self.stop_task::<true>(task, self.now);
+        self.entered(|entries| entries.leave(place));
+    }
+    #[inline(always)]
+    fn start(&mut self, task: TaskId, place: Place, work: Activity, seen: Seen<'_>) {
+        self.start_task::<true>(task, place, work, self.now, seen);
+        self.entered(|entries| entries.take(place));
+    }
+    #[inline(never)]
+    fn other(&mut self, command: Command, seen: Seen<'_>) {
+        self.carry_out(command, self.now, seen);
+    }
 }
 
 impl Machine {
@@ -195,7 +223,9 @@ impl Machine {
             sources: scenario.events.iter().map(source).collect(),
             events: scenario.events.iter().enumerate().filter_map(first).collect(),
             first: Time::MAX,
+            first_slot: 0,
             first_changed: false,
+            first_shared: true,
             others: Time::MAX,
             smooth: !charges && progress.is_steady() && speeds.is_empty() && scenario.machine.is_none(),
             board: scenario.machine.as_ref().map(|(platform, model)| Box::new(Board::new(engine, platform, model))),
@@ -209,6 +239,7 @@ impl Machine {
             place_cpus,
             bills: Vec::with_capacity(m),
             acting: Vec::with_capacity(n.min(m)),
+            now: Time::ZERO,
             report: Report {
                 steps: 0,
                 scheduler_runs: 0,
@@ -267,15 +298,36 @@ impl Machine {
     }
 
     /// When something happens that the engine does not know of. O(m).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Time {
         if let [only] = &*self.slots {
             return only.at.min(self.others);
         }
         if core::mem::take(&mut self.first_changed) {
-            self.first = self.slots.iter().fold(Time::MAX, |first, slot| first.min(slot.at));
+            let (mut first, mut at, mut shared) = (0, Time::MAX, true);
+            for (index, slot) in self.slots.iter().enumerate() {
+                // Without a branch that depends on the instants.
+                let earlier = slot.at < at;
+                shared = !earlier & (shared | (slot.at == at));
+                first = core::hint::select_unpredictable(earlier, index, first);
+                at = core::hint::select_unpredictable(earlier, slot.at, at);
+            }
+            (self.first, self.first_slot, self.first_shared) = (at, first, shared);
         }
         self.first.min(self.others)
+    }
+
+    /// The job whose completion is all that happens at [`Machine::next`].
+    #[inline(always)]
+    pub(crate) fn only_completion(&self) -> Option<Input> {
+        let slot = match &*self.slots {
+            [only] => only,
+            slots => slots.get(self.first_slot).filter(|_| !self.first_shared)?,
+        };
+        let task = slot.task?;
+        let body = &self.bodies[task.index()];
+        let alone = self.others > slot.at && body.next == body.end && !body.stuck();
+        alone.then_some(Input::Complete { task, job: body.job })
     }
 
     /// When something is due that the engine knows of. With a meter a budget ends when its job has used it up, and what the job pays comes before.
@@ -324,9 +376,16 @@ impl Machine {
     /// When the job on a place acts, from now on.
     #[inline(always)]
     fn set_slot(&mut self, place: Place, slot: Slot) {
+        if let [only] = &mut *self.slots {
+            *only = slot;
+            return;
+        }
         let before = core::mem::replace(&mut self.slots[place.index()], slot);
         self.first_changed |= before.at == self.first;
-        self.first = self.first.min(slot.at);
+        self.first_shared |= slot.at == self.first;
+        if slot.at < self.first {
+            (self.first, self.first_slot, self.first_shared) = (slot.at, place.index(), false);
+        }
     }
 
     /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
@@ -352,7 +411,7 @@ impl Machine {
     }
 
     #[inline(never)]
-    fn many_inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+    pub(crate) fn many_inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         let due = self.slots.iter().filter(|slot| slot.at <= now);
         self.acting.clear();
         self.acting.extend(due.filter_map(|slot| slot.task));
@@ -543,27 +602,8 @@ impl Machine {
         }
         for command in commands {
             match *command {
-                // The next job starts from the beginning in any case.
-                Command::Replace { .. } => {}
-                Command::Stop { task, place } => {
-                    self.stop(task, now);
-                    self.entered(|entries| entries.leave(place));
-                }
-                Command::Start { task, place, work } => {
-                    self.start(task, place, work, now, engine);
-                    self.entered(|entries| entries.take(place));
-                }
-                Command::Continue { task, place, work } => {
-                    self.restart(task, place, work, now, engine);
-                    self.entered(|entries| entries.take(place));
-                }
-                Command::Move { task, from, to, work } => {
-                    self.restart(task, to, work, now, engine);
-                    self.entered(|entries| entries.shift(from, to));
-                }
                 Command::Frequency { domain, khz } => self.set_frequency(domain, khz, now, engine),
-                // No idle state has a latency here.
-                Command::IdleLatency { .. } => {}
+                _ => self.carry_out(*command, now, engine.seen()),
             }
         }
         if let Some(entries) = &mut self.entries {
@@ -573,6 +613,62 @@ impl Machine {
         if self.charges {
             self.note_preempted(commands, engine);
             self.charge_entries(now, engine);
+        }
+    }
+
+    /// Carries out a command of the engine, but for one of a frequency.
+    #[inline(always)]
+    fn carry_out(&mut self, command: Command, now: Time, seen: Seen<'_>) {
+        match command {
+            Command::Stop { task, place } => {
+                self.stop_task::<false>(task, now);
+                self.entered(|entries| entries.leave(place));
+            }
+            Command::Start { task, place, work } => {
+                self.start_task::<false>(task, place, work, now, seen);
+                self.entered(|entries| entries.take(place));
+            }
+            Command::Continue { task, place, work } => {
+                self.restart(task, place, work, now, seen);
+                self.entered(|entries| entries.take(place));
+            }
+            Command::Move { task, from, to, work } => {
+                self.restart(task, to, work, now, seen);
+                self.entered(|entries| entries.shift(from, to));
+            }
+            // The next job starts from the beginning in any case, and no idle state has a latency here.
+            _ => {}
+        }
+    }
+
+    /// Whether commands can be carried out in the middle of a step: nothing costs or steals time, and all CPUs always have the nominal speed.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.smooth && !self.metered
+    }
+
+    /// A step of the engine begins, in which this machine carries out commands at once. Something of the tasks of `inputs` happens.
+    #[inline(always)]
+    pub(crate) fn begin_step(&mut self, now: Time, inputs: &[Input]) {
+        self.now = now;
+        self.report.steps += 1;
+        for task in inputs.iter().filter_map(Input::task) {
+            self.acts_on(task);
+        }
+    }
+
+    /// That step is over.
+    #[inline(always)]
+    pub(crate) fn end_step(&mut self, engine: &Engine) {
+        if let Some(entries) = &mut self.entries {
+            entries.settle(|cpu| engine.running_on(Place(cpu)).is_some(), None);
+        }
+    }
+
+    /// Something of the task happens, on the CPU where it runs or ran last.
+    #[inline(always)]
+    fn acts_on(&mut self, task: TaskId) {
+        if let Some(entries) = &mut self.entries {
+            entries.act(self.bodies[task.index()].place);
         }
     }
 
@@ -614,36 +710,44 @@ impl Machine {
 
     /// A task that runs goes on elsewhere, or with something else.
     #[inline(never)]
-    fn restart(&mut self, task: TaskId, place: Place, work: Activity, now: Time, engine: &Engine) {
-        self.stop(task, now);
-        self.start(task, place, work, now, engine);
+    fn restart(&mut self, task: TaskId, place: Place, work: Activity, now: Time, seen: Seen<'_>) {
+        self.stop_task::<false>(task, now);
+        self.start_task::<false>(task, place, work, now, seen);
     }
 
+    /// A task starts. `DIRECT`: [`Machine::is_direct`].
     #[inline(always)]
-    fn start(&mut self, task: TaskId, place: Place, work: Activity, now: Time, engine: &Engine) {
+    fn start_task<const DIRECT: bool>(
+        &mut self,
+        task: TaskId,
+        place: Place,
+        work: Activity,
+        now: Time,
+        seen: Seen<'_>,
+    ) {
         if work == Activity::Fresh {
-            self.begin(task, work, engine);
+            self.begin::<DIRECT>(task, work, seen);
         } else if work != Activity::Resumed {
-            self.begin_other(task, work, engine);
+            self.begin_other(task, work, seen);
         }
-        if self.charges {
+        if !DIRECT && self.charges {
             self.charge_start(task, place, work);
         }
         let body = &mut self.bodies[task.index()];
         (body.since, body.place) = (now, place);
-        if let Some(board) = &mut self.board {
+        if !DIRECT && let Some(board) = &mut self.board {
             board.occupy(&self.place_cpus[place.index()], true, now);
         }
         let body = &self.bodies[task.index()];
-        self.set_slot(place, Slot { at: self.acts(body, now), task: Some(task) });
+        self.set_slot(place, Slot { at: self.acts::<DIRECT>(body, now), task: Some(task) });
     }
 
     /// The program begins the handler of its job, or is behind.
     #[cold]
-    fn begin_other(&mut self, task: TaskId, work: Activity, engine: &Engine) {
+    fn begin_other(&mut self, task: TaskId, work: Activity, seen: Seen<'_>) {
         if work == Activity::Handler {
-            self.begin(task, work, engine);
-        } else if engine.system().tasks[task.index()].on_abort == OnAbort::Signal {
+            self.begin::<false>(task, work, seen);
+        } else if seen.system().tasks[task.index()].on_abort == OnAbort::Signal {
             self.give_up(task);
         }
     }
@@ -662,39 +766,43 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn begin(&mut self, task: TaskId, work: Activity, engine: &Engine) {
+    fn begin<const DIRECT: bool>(&mut self, task: TaskId, work: Activity, seen: Seen<'_>) {
         let body = &mut self.bodies[task.index()];
-        (body.meter.used, body.meter.known) = (Work::ZERO, Work::ZERO);
+        if !DIRECT {
+            (body.meter.used, body.meter.known) = (Work::ZERO, Work::ZERO);
+        }
         if body.plain && work == Activity::Fresh && !body.asleep {
-            (body.overhead, body.preempted) = (Span::ZERO, false);
-            body.job = engine.at(task).unwrap_or(body.job);
-            body.left = engine.declared(task).unwrap_or(Work::MAX);
+            if !DIRECT {
+                (body.overhead, body.preempted) = (Span::ZERO, false);
+            }
+            body.job = seen.job(task);
+            body.left = seen.declared(task).unwrap_or(Work::MAX);
             return;
         }
-        self.begin_any(task, work, engine);
+        self.begin_any(task, work, seen);
     }
 
     #[inline(never)]
-    fn begin_any(&mut self, task: TaskId, work: Activity, engine: &Engine) {
+    fn begin_any(&mut self, task: TaskId, work: Activity, seen: Seen<'_>) {
         self.give_up(task);
-        let described = &engine.system().tasks[task.index()];
+        let described = &seen.system().tasks[task.index()];
         let body = &mut self.bodies[task.index()];
-        body.job = engine.at(task).unwrap_or(body.job);
+        body.job = seen.job(task);
         if work == Activity::Handler {
             body.left = described.handler.map_or(Work::MAX, |h| Work::nominal(h.runtime));
         } else if described.completion == Completion::None {
             body.left = Work::MAX;
         } else if body.all.0 == body.all.1 {
             let needed = match described.program.execution {
-                Execution::Declared => engine.declared(task),
+                Execution::Declared => seen.declared(task),
                 _ => {
-                    let needed = described.demand(engine.system().seed, task, body.job);
-                    needed.map(|needed| Work::nominal(scaled(needed, engine.load(task))))
+                    let needed = described.demand(seen.system().seed, task, body.job);
+                    needed.map(|needed| Work::nominal(scaled(needed, seen.load(task))))
                 }
             };
             body.left = needed.unwrap_or(Work::MAX);
         } else {
-            body.load = engine.load(task);
+            body.load = seen.load(task);
             body.left = Work::ZERO;
             let from = if body.turn < body.all.1 { body.turn + 1 } else { body.all.0 };
             let rest = &self.steps[from as usize..body.all.1 as usize];
@@ -705,11 +813,12 @@ impl Machine {
         }
     }
 
+    /// A task stops. `DIRECT`: [`Machine::is_direct`].
     #[inline(always)]
-    fn stop(&mut self, task: TaskId, now: Time) {
-        self.account(task, now);
+    fn stop_task<const DIRECT: bool>(&mut self, task: TaskId, now: Time) {
+        self.account_as::<DIRECT>(task, now);
         let place = self.bodies[task.index()].place;
-        if let Some(board) = &mut self.board {
+        if !DIRECT && let Some(board) = &mut self.board {
             board.occupy(&self.place_cpus[place.index()], false, now);
         }
         // Somebody else may have moved here already.
@@ -721,9 +830,14 @@ impl Machine {
     /// Brings the task's progress and the counters up to `now`.
     #[inline]
     fn account(&mut self, task: TaskId, now: Time) {
+        self.account_as::<false>(task, now);
+    }
+
+    #[inline(always)]
+    fn account_as<const DIRECT: bool>(&mut self, task: TaskId, now: Time) {
         let body = &mut self.bodies[task.index()];
         match self.report.cpus.get_mut(body.place.index()) {
-            Some(cpu) if self.smooth => {
+            Some(cpu) if DIRECT || self.smooth => {
                 let held = now - body.since;
                 body.advance(now, held, Speed::NOMINAL);
                 cpu.worked += held;
@@ -759,10 +873,10 @@ impl Machine {
 
     /// When a body acts that goes on now.
     #[inline]
-    fn acts(&self, body: &Body, now: Time) -> Time {
+    fn acts<const DIRECT: bool>(&self, body: &Body, now: Time) -> Time {
         match body.left {
             _ if body.stuck() => now,
-            left if self.smooth => now.saturating_add(left.nominal_time()),
+            left if DIRECT || self.smooth => now.saturating_add(left.nominal_time()),
             Work::MAX => Time::MAX,
             left => {
                 let takes = self.speed(body.place).time_for(left);
@@ -775,7 +889,7 @@ impl Machine {
     #[inline]
     fn arm(&mut self, task: TaskId, now: Time) {
         let body = &self.bodies[task.index()];
-        let (place, at) = (body.place, self.acts(body, now));
+        let (place, at) = (body.place, self.acts::<false>(body, now));
         self.set_slot(place, Slot { at, ..self.slots[place.index()] });
     }
 

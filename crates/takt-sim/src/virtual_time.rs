@@ -3,7 +3,8 @@
 use crate::machine::Machine;
 use crate::report::Report;
 use std::borrow::BorrowMut;
-use takt_core::engine::{Engine, Input, Prepared, Room};
+use takt_core::engine::{Borrower, Engine, Input, Prepared, Room};
+use takt_core::policy::Policy;
 use takt_core::record::Sink;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -162,30 +163,99 @@ pub fn simulate<S: Sink>(
     mut progress: impl FnMut(Time),
 ) -> Report {
     let end = Time::ZERO + duration;
-    let Simulation { engine, mut machine, mut inputs, now, between } = Simulation::new(engine, scenario);
-    // The loop of `Simulation::run_until` without inputs in between, and with one look at what is next for each step.
+    let Simulation { engine, machine, inputs, now, between } = Simulation::new(engine, scenario);
+    let mut run = Run { machine, inputs, now, end, sink, progress: &mut progress };
     loop {
-        let (due, act) = (machine.due(engine), machine.next());
-        let now = due.min(act);
-        if now >= end {
+        if run.machine.is_direct() && engine.can_lend_policy() {
+            if !engine.lend_policy(&mut run) {
+                break;
+            }
+        } else if !run.collect(engine) {
             break;
         }
-        inputs.clear();
-        machine.measure(now, engine, &mut inputs);
-        let measured = inputs.len();
-        if act <= now {
-            machine.inputs(now, engine, &mut inputs);
-            if inputs.len() == measured && due > now {
-                continue;
+        let _ = engine.step(run.now, &run.inputs, run.sink);
+        run.machine.apply(run.now, engine, &run.inputs);
+        run.report_progress();
+    }
+    let Run { machine, inputs, sink, .. } = run;
+    Simulation { engine, machine, inputs, now, between }.finish(end, sink).1
+}
+
+/// A simulation from its start to its end.
+struct Run<'a, S> {
+    machine: Machine,
+    inputs: Vec<Input>,
+    /// The instant of the present step.
+    now: Time,
+    end: Time,
+    sink: &'a mut S,
+    progress: &'a mut dyn FnMut(Time),
+}
+
+impl<S> Run<'_, S> {
+    /// Finds the instant and the inputs of the next step; `false` if there is none before the end. As [`Simulation::run_until`] without inputs in
+    /// between, and with one look at what is next for each step.
+    fn collect(&mut self, engine: &Engine) -> bool {
+        loop {
+            let (due, act) = (self.machine.due(engine), self.machine.next());
+            self.now = due.min(act);
+            if self.now >= self.end {
+                return false;
+            }
+            self.inputs.clear();
+            self.machine.measure(self.now, engine, &mut self.inputs);
+            let measured = self.inputs.len();
+            if act <= self.now {
+                self.machine.inputs(self.now, engine, &mut self.inputs);
+            }
+            // A program may have continued by itself, which is no step of the engine.
+            if self.inputs.len() > measured || due <= self.now {
+                return true;
             }
         }
-        let _ = engine.step(now, &inputs, sink);
-        machine.apply(now, engine, &inputs);
-        if machine.steps().is_multiple_of(65_536) {
-            progress(now);
+    }
+
+    #[inline(always)]
+    fn report_progress(&mut self) {
+        if self.machine.steps().is_multiple_of(65_536) {
+            (self.progress)(self.now);
         }
     }
-    Simulation { engine, machine, inputs, now, between }.finish(end, sink).1
+}
+
+impl<S: Sink> Borrower for Run<'_, S> {
+    /// Takes steps in which the machine carries out commands at once. Returns `true` before a step with an input that concerns the policy, which is
+    /// left to the caller, and `false` at the end.
+    #[inline(never)]
+    fn run<P: Policy + ?Sized>(&mut self, engine: &mut Engine, policy: &mut P) -> bool {
+        loop {
+            let (due, act) = (engine.next_event(), self.machine.next());
+            self.now = due.min(act);
+            if self.now >= self.end {
+                return false;
+            }
+            let only = if act <= self.now { self.machine.only_completion() } else { None };
+            let inputs: &[Input] = match &only {
+                Some(only) => core::slice::from_ref(only),
+                None if act > self.now => &[],
+                None => {
+                    self.inputs.clear();
+                    self.machine.many_inputs(self.now, engine, &mut self.inputs);
+                    if self.inputs.is_empty() && due > self.now {
+                        continue;
+                    }
+                    if self.inputs.iter().any(Input::concerns_policy) {
+                        return true;
+                    }
+                    &self.inputs
+                }
+            };
+            self.machine.begin_step(self.now, inputs);
+            engine.step_with(policy, self.now, inputs, &mut self.machine, self.sink);
+            self.machine.end_step(engine);
+            self.report_progress();
+        }
+    }
 }
 
 /// One step of a recorded run: its instant and what the driver saw.

@@ -1,5 +1,5 @@
-//! A decision that names who comes and who goes has the effect of one that names everyone who runs: a policy under a host that passes
-//! changes on, and the same one under a host that wants the whole picture, give the same records and the same account of CPUs.
+//! A decision that names who comes and who goes has the effect of one that names everyone who runs, and so has an exchange in its place: a policy
+//! under a host that passes these on, and the same one under a host that wants the whole picture, give the same records and the same account of CPUs.
 
 mod story;
 
@@ -7,15 +7,23 @@ use proptest::prelude::*;
 use story::*;
 use takt_core::engine::Engine;
 use takt_core::model::{Domain, Invalid, Late, PolicySpec, ResourceId, Step, System, Task, TaskId, Terms};
-use takt_core::policy::{Build, Context, Decision, Event, Policy, Registry};
+use takt_core::policy::{Build, Context, Decision, Event, Exchange, Policy, Registry};
 use takt_core::record::{Place, Record};
 use takt_core::scenario::Scenario;
 use takt_sim::Report;
 
-/// A host of one policy for everything. It wants the whole picture, unless it `passes` changes.
+/// The answers of its policy that a host passes on.
+#[derive(Clone, Copy, PartialEq)]
+enum Passes {
+    Whole,
+    Changes,
+    Exchanges,
+}
+
+/// A host of one policy for everything.
 struct Host {
     guest: Box<dyn Policy>,
-    passes: bool,
+    passes: Passes,
 }
 
 impl Policy for Host {
@@ -26,11 +34,15 @@ impl Policy for Host {
         self.guest.event(event, cx);
     }
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        assert_eq!(decision.takes_changes(), self.passes);
+        assert_eq!(decision.takes_changes(), self.passes != Passes::Whole);
         self.guest.decide(lent, cx, decision);
     }
+    fn exchange(&mut self, lent: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
+        assert!(self.passes != Passes::Whole);
+        if self.passes == Passes::Exchanges { self.guest.exchange(lent, cx) } else { None }
+    }
     fn passes_changes(&self) -> bool {
-        self.passes
+        self.passes != Passes::Whole
     }
     fn timers(&self) -> u16 {
         self.guest.timers()
@@ -57,7 +69,7 @@ impl Policy for Host {
     }
 }
 
-fn simulated(system: &System, passes: bool) -> (Vec<Record>, Report) {
+fn simulated(system: &System, passes: Passes) -> (Vec<Record>, Report) {
     let guest = Build::whole(system, &Registry::standard(), |build| build.policy()).expect("it suits the system");
     let mut engine = Engine::with_policy(system.clone(), Box::new(Host { guest, passes })).expect("a valid system");
     let mut records = Vec::new();
@@ -119,11 +131,14 @@ fn into_domains(system: &mut System) {
 #[test]
 fn changes_have_the_effect_of_the_whole_picture() {
     takt_testing::for_all(600, described(), |system| {
-        let ((whole, whole_report), (changes, report)) = (simulated(&system, false), simulated(&system, true));
-        let differs = whole.iter().zip(&changes).position(|(a, b)| a != b);
-        prop_assert_eq!(differs.map(|i| (&whole[i], &changes[i])), None);
-        prop_assert_eq!(whole.len(), changes.len());
-        prop_assert_eq!(whole_report, report);
+        let (whole, whole_report) = simulated(&system, Passes::Whole);
+        for passes in [Passes::Changes, Passes::Exchanges] {
+            let (changes, report) = simulated(&system, passes);
+            let differs = whole.iter().zip(&changes).position(|(a, b)| a != b);
+            prop_assert_eq!(differs.map(|i| (&whole[i], &changes[i])), None);
+            prop_assert_eq!(whole.len(), changes.len());
+            prop_assert_eq!(&whole_report, &report);
+        }
         Ok(())
     });
 }

@@ -1,17 +1,16 @@
 //! From a decision to commands: the smallest difference between two assignments.
 
-use super::messages::{Activity, Command};
+use super::messages::{Activity, Carrier, Command, Seen};
 use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
-use crate::policy::{Assignment, Decision};
+use crate::policy::{Assignment, Decision, Exchange};
 use crate::record::{Place, RecordKind, Sink, StopReason};
 use crate::time::Span;
 use alloc::vec::Vec;
 
 impl State {
     /// Turns the difference between the present assignment and the decision into commands.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(super) fn apply(&mut self, decision: &mut Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    pub(super) fn apply<C: Carrier, S: Sink>(&mut self, decision: &mut Decision, commands: &mut C, sink: &mut S) {
         self.round += 1;
         if decision.all_kept && decision.others_leave.is_empty() {
             return self.apply_changes(decision, commands, sink);
@@ -21,28 +20,59 @@ impl State {
     }
 
     /// Carries out a decision that keeps all CPUs.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn apply_changes(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
-        debug_assert!(!self.own_work_begins, "nobody can be kept who goes on with other work");
+    fn apply_changes<C: Carrier, S: Sink>(&mut self, decision: &Decision, commands: &mut C, sink: &mut S) {
         if let Some(task) = decision.leaves {
-            let mut last = self.running.pop();
-            // From the back, so that the others stay in their order.
-            for other in self.running.iter_mut().rev() {
-                if last == Some(task) {
-                    break;
-                }
-                last = Some(core::mem::replace(other, last.expect("somebody runs")));
-            }
-            assert!(last == Some(task), "task {} goes, but does not run", task.0);
             let taken = |place| decision.assignments.iter().any(|a| a.place == place);
-            self.stop(task, taken, commands, sink);
+            self.leave(task, taken, commands, sink);
         }
-        for a in &decision.assignments {
-            let run = &self.runs[a.task.index()];
-            assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
-            assert!(run.place.is_none(), "task {} was put on two places", a.task.0);
-            self.dispatch(a, None, commands, sink);
+        for assignment in &decision.assignments {
+            self.come(assignment, commands, sink);
         }
+    }
+
+    /// Carries out an exchange: all jobs keep their CPUs, but for one that leaves and one that comes.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(super) fn exchange<C: Carrier, S: Sink>(&mut self, exchange: Exchange, commands: &mut C, sink: &mut S) {
+        self.round += 1;
+        let Exchange { leaves, comes } = exchange;
+        if let Some(task) = leaves {
+            self.leave(task, |place| comes.is_some_and(|(_, to)| to == place), commands, sink);
+        }
+        if let Some((task, place)) = comes {
+            self.come(&Assignment { task, place, budget: None }, commands, sink);
+        }
+    }
+
+    /// A running task leaves its place, where others keep theirs; `taken` reports whether another task gets the place.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn leave<C: Carrier, S: Sink>(
+        &mut self,
+        task: TaskId,
+        taken: impl FnOnce(Place) -> bool,
+        commands: &mut C,
+        sink: &mut S,
+    ) {
+        debug_assert!(!self.own_work_begins, "no CPU is kept while a program begins its own work");
+        let mut last = self.running.pop();
+        // From the back, so that the others stay in their order.
+        for other in self.running.iter_mut().rev() {
+            if last == Some(task) {
+                break;
+            }
+            last = Some(core::mem::replace(other, last.expect("a task runs")));
+        }
+        assert!(last == Some(task), "task {} goes, but does not run", task.0);
+        self.stop(task, taken, commands, sink);
+    }
+
+    /// A task that does not run comes to its place, where others keep theirs.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn come<C: Carrier, S: Sink>(&mut self, assignment: &Assignment, commands: &mut C, sink: &mut S) {
+        debug_assert!(!self.own_work_begins, "no CPU is kept while a program begins its own work");
+        let run = &self.runs[assignment.task.index()];
+        assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", assignment.task.0);
+        assert!(run.place.is_none(), "task {} was put on two places", assignment.task.0);
+        self.dispatch(assignment, None, commands, sink);
     }
 
     /// Names those who stay on CPUs that a decision keeps, where it does not keep all of them or several leave.
@@ -58,7 +88,7 @@ impl State {
 
     /// Carries out a decision that names everyone who runs.
     #[inline(never)]
-    fn apply_whole(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn apply_whole<C: Carrier, S: Sink>(&mut self, decision: &Decision, commands: &mut C, sink: &mut S) {
         let round = self.round;
         // Where abandoned work is done, own work begins without a new dispatch.
         let (mut kept, mut moves, mut news) = (0, false, core::mem::take(&mut self.own_work_begins));
@@ -117,7 +147,7 @@ impl State {
 
     /// Stops who runs and was not chosen.
     #[inline]
-    fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn stop_others<C: Carrier, S: Sink>(&mut self, commands: &mut C, sink: &mut S) {
         let (round, cpus) = (self.round, self.cpus.len());
         let mut kept = 0;
         for index in 0..self.running.len() {
@@ -138,12 +168,12 @@ impl State {
 
     /// Stops who runs; `taken` reports whether another one gets a place, or a part of it.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn stop(
+    fn stop<C: Carrier, S: Sink>(
         &mut self,
         task: TaskId,
         taken: impl FnOnce(Place) -> bool,
-        commands: &mut Vec<Command>,
-        sink: &mut dyn Sink,
+        commands: &mut C,
+        sink: &mut S,
     ) {
         let (now, cpus) = (self.now, self.cpus.len());
         let run = &mut self.runs[task.index()];
@@ -166,11 +196,11 @@ impl State {
             run.counts.preemptions += u64::from(reason == StopReason::Preempted);
             self.record(sink, RecordKind::Stop { task, job, place, reason });
         }
-        commands.push(Command::Stop { task, place });
+        commands.stop(task, place);
     }
 
     /// Takes who moves off its place: everyone leaves before anyone arrives, so that two tasks can swap.
-    fn move_away(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn move_away<C: Carrier, S: Sink>(&mut self, commands: &mut C, sink: &mut S) {
         for index in 0..self.running.len() {
             let task = self.running[index];
             let run = &self.runs[task.index()];
@@ -181,14 +211,14 @@ impl State {
                     let what = RecordKind::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
                 }
-                commands.push(Command::Move { task, from, to, work: self.work(task) });
+                commands.other(Command::Move { task, from, to, work: self.work(task) }, Seen(self));
             }
         }
     }
 
     /// Starts, moves, next jobs and new budgets, in the order of the decision.
     #[inline]
-    fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn arrive_there<C: Carrier, S: Sink>(&mut self, decision: &Decision, commands: &mut C, sink: &mut S) {
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
             let run = &mut self.runs[task.index()];
@@ -198,7 +228,7 @@ impl State {
             } else {
                 if run.at.is_none() {
                     run.at = Some(run.job);
-                    commands.push(Command::Continue { task, place: to, work: Activity::Fresh });
+                    commands.other(Command::Continue { task, place: to, work: Activity::Fresh }, Seen(self));
                 }
                 if let Some(budget) = a.budget {
                     self.grant(task, budget, sink);
@@ -209,7 +239,7 @@ impl State {
 
     /// Dispatches a job that was not running, was elsewhere (`before`), or is the next one of its task.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn dispatch(&mut self, a: &Assignment, before: Option<Place>, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn dispatch<C: Carrier, S: Sink>(&mut self, a: &Assignment, before: Option<Place>, commands: &mut C, sink: &mut S) {
         let (now, cpus, task, to) = (self.now, self.cpus.len(), a.task, a.place);
         let run = &self.runs[task.index()];
         let mut work = Activity::Resumed;
@@ -250,9 +280,9 @@ impl State {
         match before {
             None => {
                 self.running.push(task);
-                commands.push(Command::Start { task, place: to, work });
+                commands.start(task, to, work, Seen(self));
             }
-            Some(place) if place == to => commands.push(Command::Continue { task, place, work }),
+            Some(place) if place == to => commands.other(Command::Continue { task, place, work }, Seen(self)),
             Some(_) => {}
         }
         match a.budget {

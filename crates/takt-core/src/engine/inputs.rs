@@ -1,5 +1,6 @@
 //! What happens within a step: what the driver saw, and what is due.
 
+use super::messages::Carrier;
 use crate::input::{Ending, Input};
 use crate::model::TaskId;
 use crate::policy::state::{Departure, Phase, State};
@@ -92,11 +93,11 @@ impl State {
     }
 
     /// The program has done the work of `job`.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[inline(never)]
     pub(super) fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
         let run = &mut self.runs[task.index()];
         // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
-        if run.at == Some(job) && run.job == job && run.has_job() && !run.fresh {
+        if run.completes(job) {
             run.signals = true;
             return self.end_job(task, Outcome::Completed, true, sink);
         }
@@ -175,10 +176,31 @@ impl State {
         self.depart(task, departure, sink);
     }
 
-    /// Handles one entry of the agenda.
+    /// Handles one entry of the agenda. Returns a job that begins, of which the policy does not know yet.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
-        let (n, timers) = (self.room, self.timers.len());
+    pub(super) fn due<C: Carrier, S: Sink>(
+        &mut self,
+        at: Time,
+        slot: usize,
+        carrier: &mut C,
+        sink: &mut S,
+    ) -> Option<(TaskId, JobId)> {
+        let releases = 2 * self.room + self.timers.len();
+        if slot >= releases {
+            let index = slot - releases;
+            return self.release(index, slot, carrier, sink).map(|job| (TaskId(index as u32), job));
+        }
+        if slot < 2 * self.room {
+            carrier.due(TaskId((slot % self.room) as u32));
+        }
+        self.expire(at, slot, sink);
+        None
+    }
+
+    /// Handles the end of a budget, a deadline, or a timer of the policy.
+    #[inline(never)]
+    pub(super) fn expire(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
+        let n = self.room;
         if slot < n {
             let task = TaskId(slot as u32);
             self.note_due(task);
@@ -210,12 +232,10 @@ impl State {
             let job = self.runs[task.index()].job;
             self.events.push(Event::Deadline { task, job });
             self.end_job(task, Outcome::Aborted, true, sink);
-        } else if slot < 2 * n + timers {
+        } else {
             self.agenda.remove(slot);
             let due = self.timers[slot - 2 * n].due;
             self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due });
-        } else {
-            self.release(slot - 2 * n - timers, slot, sink);
         }
     }
 

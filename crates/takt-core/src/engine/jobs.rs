@@ -1,9 +1,10 @@
 //! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
 
-use crate::model::{Arrival, Backlog, Handler, Late, Load, OnAbort, ResourceId, TaskId, scaled};
+use super::messages::Carrier;
+use crate::model::{Arrival, Backlog, Handler, Late, OnAbort, ResourceId, TaskId, scaled};
 use crate::policy::Event;
 use crate::policy::state::{Departure, Open, Phase, State, slot_release};
-use crate::record::{JobId, Outcome, RecordKind, Sink, StopReason};
+use crate::record::{JobId, Outcome, Place, Record, RecordKind, Sink, StopReason};
 use crate::time::Time;
 use crate::utility::Utility;
 use crate::work::Work;
@@ -24,22 +25,31 @@ impl State {
         self.system.tasks[task.index()].deadline.map(|d| release + d)
     }
 
-    /// The planned release of a task is due; `slot` is its slot on the agenda.
+    /// The planned release of a task is due; `slot` is its slot on the agenda. Returns the job that begins, of which the policy does not know yet.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(super) fn release(&mut self, index: usize, slot: usize, sink: &mut dyn Sink) {
+    pub(super) fn release<C: Carrier, S: Sink>(
+        &mut self,
+        index: usize,
+        slot: usize,
+        carrier: &mut C,
+        sink: &mut S,
+    ) -> Option<JobId> {
         let task = TaskId(index as u32);
         let State { runs, system, agenda, due, round, .. } = self;
         let run = &mut runs[index];
-        run.note_due(task, *round, due);
+        carrier.due(task);
+        if C::LISTS {
+            run.note_due(task, *round, due);
+        }
         let planned = run.next_release.expect("a release on the agenda was planned");
-        let next = if run.events.is_empty() {
-            system.tasks[index].arrival.next(system.seed, task, run.next_job, planned)
-        } else {
-            run.event(run.next_job + 1)
+        let next = match &system.tasks[index].arrival {
+            Arrival::Periodic { period, .. } => Some(planned + *period),
+            _ if !run.events.is_empty() => run.event(run.next_job + 1),
+            arrival => arrival.next(system.seed, task, run.next_job, planned),
         };
         run.next_release = next;
         agenda.set(slot, next.map_or(Time::MAX, |at| system.timing.on_tick(at)));
-        self.arrive(task, planned, sink);
+        self.arrive(task, planned, sink)
     }
 
     /// An event asks for a job of the task.
@@ -77,35 +87,42 @@ impl State {
         }
     }
 
-    /// A job comes into being at `release`.
+    /// A job is released at `release`. Returns its number if it begins.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
-        let State { runs, system, .. } = self;
+    fn arrive<S: Sink>(&mut self, task: TaskId, release: Time, sink: &mut S) -> Option<JobId> {
+        let quiet = self.is_quiet();
+        let State { runs, system, recording, .. } = self;
         let (run, described) = (&mut runs[task.index()], &system.tasks[task.index()]);
-        let (deadline, backlog) = (
-            described.deadline.map(|d| release + d),
-            if cfg!(feature = "backlogs") { system.backlog } else { Backlog::Queue },
-        );
+        let deadline = described.deadline.map(|d| release + d);
         let job = run.next_job;
         run.next_job += 1;
-        if run.has_job() && backlog == Backlog::Hartstone {
+        let waits = run.has_job();
+        if !quiet && cfg!(feature = "backlogs") && waits && system.backlog == Backlog::Hartstone {
             run.pending += 1;
-            return;
+            return None;
         }
-        let (busy, failed) = (run.has_job(), run.phase == Phase::Failed);
-        if system.counts(deadline) {
+        if quiet || system.counts(deadline) {
             run.counts.release(described.height());
         }
-        self.record_at(release, sink, RecordKind::Release { task, job, deadline });
+        if *recording {
+            sink.record(Record { at: release, kind: RecordKind::Release { task, job, deadline } });
+        }
+        if waits || run.phase == Phase::Failed {
+            self.wait(task, release, deadline, job, sink);
+            return None;
+        }
+        run.job = job;
+        self.begin_job_here(task, release, release, deadline.unwrap_or(Time::MAX));
+        Some(job)
+    }
+
+    /// A job was released that does not begin: its task has failed, or has an earlier job.
+    #[cfg_attr(target_pointer_width = "64", inline(never))]
+    fn wait(&mut self, task: TaskId, release: Time, deadline: Option<Time>, job: JobId, sink: &mut dyn Sink) {
+        let backlog = self.backlog();
         let run = &mut self.runs[task.index()];
-        if failed {
+        if run.phase == Phase::Failed || backlog == Backlog::Skip {
             run.base = release;
-            self.skip(release, task, job, deadline, sink);
-        } else if !busy {
-            run.job = job;
-            self.begin_job_here(task, release, release, deadline.unwrap_or(Time::MAX));
-        } else if backlog == Backlog::Skip {
-            self.runs[task.index()].base = release;
             self.skip(release, task, job, deadline, sink);
         } else {
             run.pending += 1;
@@ -122,35 +139,30 @@ impl State {
     #[inline(never)]
     pub(super) fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
         self.begin_job_here(task, release, planned, deadline);
+        let job = self.runs[task.index()].job;
+        self.events.push(Event::Release { task, job });
     }
 
-    /// The same, for the usual case.
+    /// The same without the event for the policy.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn begin_job_here(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
-        let State { runs, system, agenda, events, now, room: n, .. } = self;
+        let quiet = self.is_quiet();
+        let State { runs, system, agenda, now, room: n, .. } = self;
         let index = task.index();
         let (run, described) = (&mut runs[index], &system.tasks[index]);
-        run.phase = Phase::Ready;
-        run.release = release;
-        (run.planned, run.base) = (planned, planned);
-        run.deadline = deadline;
-        run.relative = described.deadline;
-        run.handler = false;
-        if cfg!(feature = "timing") {
-            run.load = system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
-            run.declared = described.runtime.map(|r| Work::nominal(scaled(r, run.load)));
-        } else {
-            run.declared = described.runtime.map(Work::nominal);
+        run.begin(described, release, planned, deadline, *now);
+        if quiet {
+            return;
         }
-        (run.consumed, run.abandoned) = (Work::ZERO, Work::ZERO);
-        run.since = *now;
-        run.budget = None;
-        run.metered = false;
-        run.fresh = true;
+        if cfg!(feature = "timing")
+            && let Some(load) = &system.load
+        {
+            run.load = load.factor(planned);
+            run.declared = described.runtime.map(|r| Work::nominal(scaled(r, run.load)));
+        }
         if system.late == Late::Abort && deadline < Time::MAX && !run.is_activated() {
             agenda.set(*n + index, system.timing.on_tick(deadline.max(*now)));
         }
-        events.push(Event::Release { task, job: run.job });
     }
 
     /// The job of the task that was just aborted, after `consumed`, goes on with its handler.
@@ -170,8 +182,34 @@ impl State {
         self.events.push(Event::Handler { task, job, consumed });
     }
 
+    /// The program has done the work of `job`, where nothing but the next planned release follows. Returns what the job has consumed, of which the policy
+    /// does not know yet. `None`: that is another case, and nothing has changed ([`State::complete`]).
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(super) fn complete_alone<S: Sink>(&mut self, task: TaskId, job: JobId, sink: &mut S) -> Option<Work> {
+        let quiet = self.is_quiet();
+        let State { runs, system, agenda, now, recording, .. } = self;
+        let (index, now) = (task.index(), *now);
+        let run = &mut runs[index];
+        if !quiet || !run.completes(job) || !run.ends_alone() {
+            return None;
+        }
+        run.signals = true;
+        run.account(now);
+        run.count_completion(&system.tasks[index], now, now <= run.deadline);
+        sink.response(task, now - run.release);
+        run.at = None;
+        let (consumed, (limited, stop)) = (run.consumed, run.end());
+        if limited {
+            agenda.remove(index);
+        }
+        if *recording {
+            record_end(task, (job, Outcome::Completed, consumed), stop, now, sink);
+        }
+        Some(consumed)
+    }
+
     /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
-    #[inline]
+    #[inline(never)]
     pub(super) fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
         let (index, now, n) = (task.index(), self.now, self.room);
         let activated = self.is_activated(task);
@@ -186,18 +224,7 @@ impl State {
             _ if activated => self.count_activation(task, outcome, sink),
             _ if was_handler || !counted => {}
             Outcome::Completed => {
-                run.counts.completed += 1;
-                run.counts.utility += u128::from(match &self.system.tasks[index].utility {
-                    None | Some(Utility::Step(_)) if !in_time => 0,
-                    None => Utility::DEFAULT.height(),
-                    Some(Utility::Step(height)) => *height,
-                    Some(function) => function.at(now - run.planned, run.relative),
-                });
-                if in_time {
-                    run.counts.met += 1;
-                } else {
-                    run.counts.missed += 1;
-                }
+                run.count_completion(&self.system.tasks[index], now, in_time);
                 sink.response(task, now - run.release);
             }
             Outcome::Aborted => {
@@ -221,21 +248,19 @@ impl State {
             run.at = None;
             self.replace.push(task);
         }
-        run.phase = Phase::Idle;
-        let limited = run.budget.take().is_some();
         let waits_for = run.waits_for.take();
-        let stop = run.place.filter(|_| !run.stop_recorded && !run.fresh);
-        run.stop_recorded |= stop.is_some();
+        let (limited, stop) = run.end();
         if limited {
             self.agenda.remove(index);
         }
         if self.system.late == Late::Abort {
             self.agenda.remove(n + index);
         }
-        let over = RecordKind::Finish { task, job, outcome, consumed };
-        self.record(sink, if was_handler { RecordKind::HandlerEnd { task, job, consumed } } else { over });
-        if let Some(place) = stop {
-            self.record(sink, RecordKind::Stop { task, job, place, reason: StopReason::Finished });
+        if self.recording && was_handler {
+            sink.record(Record { at: now, kind: RecordKind::HandlerEnd { task, job, consumed } });
+            record_stop(task, job, stop, now, sink);
+        } else if self.recording {
+            record_end(task, (job, outcome, consumed), stop, now, sink);
         }
         if let Some(resource) = waits_for {
             self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
@@ -481,5 +506,24 @@ impl State {
             self.runs[task.index()].base = planned;
             self.skip(self.now, task, job, deadline, sink);
         }
+    }
+}
+
+/// Records that a job is over, and that it leaves the place where it was.
+#[cfg_attr(target_pointer_width = "64", inline)]
+fn record_end<S: Sink + ?Sized>(
+    task: TaskId,
+    (job, outcome, consumed): (JobId, Outcome, Work),
+    stop: Option<Place>,
+    at: Time,
+    sink: &mut S,
+) {
+    sink.record(Record { at, kind: RecordKind::Finish { task, job, outcome, consumed } });
+    record_stop(task, job, stop, at, sink);
+}
+
+fn record_stop<S: Sink + ?Sized>(task: TaskId, job: JobId, stop: Option<Place>, at: Time, sink: &mut S) {
+    if let Some(place) = stop {
+        sink.record(Record { at, kind: RecordKind::Stop { task, job, place, reason: StopReason::Finished } });
     }
 }

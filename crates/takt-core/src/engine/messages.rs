@@ -1,8 +1,11 @@
 //! What comes out of the engine: what its driver must do, and what programs are answered.
 
 use crate::input::Reply;
-use crate::model::TaskId;
-use crate::record::Place;
+use crate::model::{System, TaskId};
+use crate::policy::state::State;
+use crate::record::{JobId, Place};
+use crate::work::Work;
+use alloc::vec::Vec;
 
 /// The work that a program begins or continues when its task is dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +80,71 @@ pub enum Command {
         /// Microseconds that leaving an idle state may take; `None` allows all of them.
         limit_us: Option<u32>,
     },
+}
+
+/// Takes the commands of a step in their order. A list of commands is one: its driver carries them out after the step. Another one carries out each
+/// command at once, in the middle of the step.
+pub trait Carrier {
+    /// Whether the engine keeps the list of [`Engine::due`](super::Engine::due) for the driver. Otherwise [`Carrier::due`] is the only report.
+    const LISTS: bool;
+    /// A release, a deadline or the end of a budget of the task is due.
+    fn due(&mut self, task: TaskId);
+    /// [`Command::Stop`].
+    fn stop(&mut self, task: TaskId, place: Place);
+    /// [`Command::Start`].
+    fn start(&mut self, task: TaskId, place: Place, work: Activity, seen: Seen<'_>);
+    /// Any other command.
+    fn other(&mut self, command: Command, seen: Seen<'_>);
+}
+
+impl Carrier for Vec<Command> {
+    const LISTS: bool = true;
+    #[inline]
+    fn due(&mut self, _: TaskId) {}
+    #[inline]
+    fn stop(&mut self, task: TaskId, place: Place) {
+        self.push(Command::Stop { task, place });
+    }
+    #[inline]
+    fn start(&mut self, task: TaskId, place: Place, work: Activity, _: Seen<'_>) {
+        self.push(Command::Start { task, place, work });
+    }
+    #[inline]
+    fn other(&mut self, command: Command, _: Seen<'_>) {
+        self.push(command);
+    }
+}
+
+/// The part of the engine that a [`Carrier`] reads in the middle of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a>(pub(super) &'a State);
+
+impl<'a> Seen<'a> {
+    /// The system that is scheduled.
+    #[must_use]
+    #[inline]
+    pub fn system(self) -> &'a System {
+        &self.0.system
+    }
+    /// The number of the task's current job, or of its last one. [`Engine::at`](super::Engine::at) would not do: a move is reported before the engine
+    /// notes that the program begins this job.
+    #[must_use]
+    #[inline]
+    pub fn job(self, task: TaskId) -> JobId {
+        self.0.runs[task.index()].job
+    }
+    /// The declared work of that job, or of its handler ([`Engine::declared`](super::Engine::declared)).
+    #[must_use]
+    #[inline]
+    pub fn declared(self, task: TaskId) -> Option<Work> {
+        self.0.runs[task.index()].declared
+    }
+    /// The factor on the work of that job ([`Engine::load`](super::Engine::load)).
+    #[must_use]
+    #[inline]
+    pub fn load(self, task: TaskId) -> u32 {
+        self.0.runs[task.index()].load
+    }
 }
 
 /// What comes of a step.

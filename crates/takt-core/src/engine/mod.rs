@@ -31,9 +31,9 @@ mod view;
 mod waiting;
 
 pub use crate::input::{Answer, Ending, Input, Question, Reply};
-pub use messages::{Activity, Command, Reaction};
+pub use messages::{Activity, Carrier, Command, Reaction, Seen};
 #[cfg(feature = "mirror")]
 pub use mirror::{Mirror, Now};
-pub use step::Engine;
+pub use step::{Borrower, Engine};
 pub use switching::Prepared;
 pub use task_set::Room;

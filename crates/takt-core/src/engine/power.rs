@@ -23,6 +23,7 @@ impl Engine {
         let (domains, cpus) = (host.platform().domains.len(), self.state.system.cpus.len());
         self.commands.reserve(domains + cpus);
         self.state.power = Some(Box::new(host));
+        self.state.note_quiet();
     }
 
     /// The power policy, with its counts.
@@ -34,13 +35,6 @@ impl Engine {
     pub(super) fn earlier_power_timer(&self, first: Option<Time>) -> Option<Time> {
         let timer = self.state.power.as_ref().and_then(|host| host.timer());
         [first, timer].into_iter().flatten().min()
-    }
-
-    pub(super) fn fire_power_timer(&mut self) {
-        let now = self.state.now;
-        if let Some(host) = &mut self.state.power {
-            host.fire(now);
-        }
     }
 
     /// Tells the power policy of the changes by the commands of this step, and adds the commands of its requests.
@@ -97,6 +91,13 @@ impl Engine {
 }
 
 impl State {
+    pub(super) fn fire_power_timer(&mut self) {
+        let now = self.now;
+        if let Some(host) = &mut self.power {
+            host.fire(now);
+        }
+    }
+
     pub(super) fn temperature(&mut self, zone: u16, millidegrees: Option<i32>, sink: &mut dyn Sink) {
         let millidegrees = millidegrees.filter(|value| SENSIBLE.contains(value));
         self.record(sink, RecordKind::Temperature { zone, millidegrees });

@@ -1,13 +1,13 @@
 //! The engine itself: what it consists of, and one step.
 
-use super::messages::{Command, Reaction};
+use super::messages::{Carrier, Command, Reaction, Seen};
 use crate::cpus::CpuSet;
 use crate::input::Input;
 use crate::model::{Arrival, Backlog, Invalid, Late, System, TaskId, Timing};
 use crate::policy::state::{Cpu, Resource, State, TaskState, Timer, slot_release};
-use crate::policy::{Build, Context, Decision, Policy, Registry};
+use crate::policy::{Build, Context, Decision, Event, Policy, Registry};
 use crate::queue::Agenda;
-use crate::record::{Outcome, Place, RecordKind, Sink, StopReason};
+use crate::record::{JobId, Outcome, Place, RecordKind, Sink, StopReason};
 use crate::time::Time;
 use crate::work::Speed;
 use alloc::boxed::Box;
@@ -76,7 +76,9 @@ impl Engine {
         let n = system.tasks.len();
         // Deadlines are on the agenda where jobs are aborted at them.
         let unused = if system.late == Late::Abort { 0 } else { n };
-        let mut agenda = Agenda::without(3 * n + usize::from(policy.timers()), n, unused);
+        // Releases are set most often.
+        let others = 2 * n + usize::from(policy.timers());
+        let mut agenda = Agenda::split(others + n, (n, unused), others);
         let is_there = |i: usize| !system.is_removed(TaskId(i as u32));
         for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
@@ -133,9 +135,11 @@ impl Engine {
             acts: None,
             #[cfg(feature = "power")]
             power: None,
+            quiet: false,
             system,
         };
         state.make_lists(n);
+        state.note_quiet();
         Engine {
             state,
             policy,
@@ -183,8 +187,22 @@ impl Engine {
     /// # Panics
     /// When time runs backwards, an input names a task or a resource that the system does not have, or the policy puts one job on two
     /// places, two jobs on one CPU, or a job where it may not run: these are faults of the program.
-    #[inline]
     pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> Reaction<'_> {
+        self.begin_step(now, sink);
+        if !self.decided {
+            self.begin(sink);
+        }
+        let rest = if inputs.iter().any(Input::concerns_policy) { self.changes(inputs, sink) } else { inputs };
+        let Engine { state, policy, lent, decision, commands, .. } = self;
+        commands.clear();
+        advance(state, &mut **policy, (lent, decision), rest, commands, sink);
+        #[cfg(feature = "power")]
+        self.request_power(sink);
+        Reaction { commands: &self.commands, replies: &self.state.replies }
+    }
+
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn begin_step<S: Sink>(&mut self, now: Time, sink: &S) {
         let state = &mut self.state;
         state.replies.clear();
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
@@ -192,45 +210,44 @@ impl Engine {
         state.visited = 0;
         state.due.clear();
         state.recording = sink.wants_records();
-        if !self.decided {
-            self.decided = true;
-            if !self.started {
-                self.started = true;
-                #[cfg(feature = "power")]
-                state.tell_power(crate::power::Event::Start);
-                self.policy.start(&mut Context { state, sink });
-                deliver(state, &mut *self.policy, sink);
-            }
+    }
+
+    /// The first decision of the present policy is to come.
+    #[cold]
+    fn begin<S: Sink>(&mut self, sink: &mut S) {
+        self.decided = true;
+        if !self.started {
+            self.started = true;
+            let state = &mut self.state;
+            #[cfg(feature = "power")]
+            state.tell_power(crate::power::Event::Start);
+            self.policy.start(&mut Context { state, sink });
+            deliver(state, &mut *self.policy, sink);
         }
+    }
+
+    /// Handles the inputs up to the last one that concerns the policy. Returns those that follow.
+    #[cold]
+    fn changes<'i, S: Sink>(&mut self, inputs: &'i [Input], sink: &mut S) -> &'i [Input] {
+        let count = inputs.iter().rposition(Input::concerns_policy).map_or(0, |last| last + 1);
+        let (inputs, rest) = inputs.split_at(count);
         #[cfg(feature = "additions")]
         let mut added = 0;
         for (index, input) in inputs.iter().enumerate() {
             #[cfg(not(feature = "additions"))]
             let _ = index;
             match *input {
-                // The usual one goes the short way.
-                Input::Complete { task, job } => {
-                    let state = &mut self.state;
-                    state.complete(task, job, sink);
-                    deliver(state, &mut *self.policy, sink);
-                    continue;
-                }
-                Input::Configure { setting, value } => {
-                    self.configure(setting, value, sink);
-                    continue;
-                }
+                Input::Configure { setting, value } => self.configure(setting, value, sink),
                 Input::Switch { domain, to } => {
                     if cfg!(feature = "switching") {
                         self.switch(domain, to, sink);
                     }
-                    continue;
                 }
                 Input::Table { to } => {
                     if cfg!(feature = "multiprocessor") {
                         let state = &mut self.state;
                         self.policy.table(to, &mut Context { state, sink });
                     }
-                    continue;
                 }
                 #[cfg(feature = "additions")]
                 Input::Add { .. } => {
@@ -239,45 +256,72 @@ impl Engine {
                         added = index + inputs[index..].iter().take_while(|i| matches!(i, Input::Add { .. })).count();
                         self.add(&inputs[index..added], sink);
                     }
-                    continue;
                 }
                 Input::Call { task, call } => {
                     if cfg!(feature = "programs") {
                         self.call(task, call, sink);
                     }
-                    continue;
                 }
-                _ => {}
-            }
-            let state = &mut self.state;
-            state.input(input, sink);
-            deliver(state, &mut *self.policy, sink);
-        }
-        #[cfg(feature = "power")]
-        self.fire_power_timer();
-        let (state, policy) = (&mut self.state, &mut *self.policy);
-        loop {
-            while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= now) {
-                state.due(at, slot, sink);
-                deliver(state, policy, sink);
-            }
-            if state.system.late != Late::AbortAtEvent {
-                break;
-            }
-            // One at a time, since what an abort gives back may go to another late job. Successors may be late, too, or due.
-            let mut next = 0;
-            while let Some(index) = state.abort_expired(next, sink) {
-                deliver(state, policy, sink);
-                next = index + 1;
-            }
-            if next == 0 {
-                break;
+                _ => take(&mut self.state, &mut *self.policy, input, sink),
             }
         }
-        self.decide(sink);
+        rest
+    }
+
+    /// As [`Engine::step`], with the policy that was lent ([`Engine::lend_policy`]), and with commands that `carrier` takes. None of `inputs` may concern the
+    /// policy ([`Input::concerns_policy`]).
+    ///
+    /// # Panics
+    /// As [`Engine::step`].
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub fn step_with<P: Policy + ?Sized, C: Carrier, S: Sink>(
+        &mut self,
+        policy: &mut P,
+        now: Time,
+        inputs: &[Input],
+        carrier: &mut C,
+        sink: &mut S,
+    ) {
+        self.begin_step(now, sink);
+        let Engine { state, lent, decision, .. } = self;
+        advance(state, policy, (lent, decision), inputs, carrier, sink);
+    }
+
+    /// Whether [`Engine::step_with`] can take the next steps: the policy has decided before, and there is no power policy, which sees the list of commands.
+    #[must_use]
+    pub fn can_lend_policy(&self) -> bool {
         #[cfg(feature = "power")]
-        self.request_power(sink);
-        Reaction { commands: &self.commands, replies: &self.state.replies }
+        if self.state.power.is_some() {
+            return false;
+        }
+        self.decided
+    }
+
+    /// Lends the policy to `borrower`, which takes steps with it ([`Engine::step_with`]). The types of common policies are known in there, so that the
+    /// compiler joins them with the steps. Returns the value of [`Borrower::run`].
+    pub fn lend_policy<B: Borrower>(&mut self, borrower: &mut B) -> bool {
+        let mut policy = core::mem::replace(&mut self.policy, Box::new(Lent));
+        let known = policy.any_mut().and_then(|any| any.downcast_mut::<crate::policies::edf::EdfPolicy>());
+        let result = match known {
+            Some(policy) => borrower.run(self, policy),
+            None => borrower.run(self, &mut *policy),
+        };
+        self.policy = policy;
+        result
+    }
+
+    /// As [`Engine::next_due`] where [`Engine::can_lend_policy`]; [`Time::MAX`] if nothing is due any more.
+    #[must_use]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub fn next_event(&self) -> Time {
+        self.state.agenda.earliest()
+    }
+
+    /// The part of the engine that a [`Carrier`] sees.
+    #[must_use]
+    #[inline]
+    pub fn seen(&self) -> Seen<'_> {
+        Seen(&self.state)
     }
 
     /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
@@ -295,21 +339,13 @@ impl Engine {
         state.replies.clear();
         state.recording = sink.wants_records();
         // Nobody decides by a setting, or by other terms, any more.
-        let passed = |i: &&Input| {
-            #[cfg(feature = "additions")]
-            if let Input::Add { .. } = i {
-                return true;
-            }
-            matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Table { .. } | Input::Call { .. })
-        };
-        for input in inputs.iter().filter(|i| !passed(i)) {
-            state.input(input, sink);
+        for input in inputs.iter().filter(|input| !input.concerns_policy()) {
             // The policy learns of a budget that ends now, and must know by then which jobs are over.
-            deliver(state, &mut *self.policy, sink);
+            take(state, &mut *self.policy, input, sink);
         }
         while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
             if slot < 2 * state.room {
-                state.due(at, slot, sink);
+                state.expire(at, slot, sink);
                 deliver(state, &mut *self.policy, sink);
             } else {
                 state.agenda.remove(slot);
@@ -341,19 +377,102 @@ impl Engine {
             state.runs[i].counts.missed += missed;
         }
     }
+}
 
-    #[inline]
-    fn decide<S: Sink>(&mut self, sink: &mut S) {
-        let Engine { state, policy, lent, decision, commands, .. } = self;
-        decision.clear();
-        commands.clear();
-        if state.held.len() + state.replace.len() > 0 {
-            without_programs(state, &mut **policy, commands, sink);
-        }
-        policy.decide(lent, &mut Context { state, sink }, decision);
-        assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
-        state.apply(decision, commands, sink);
+/// A driver that takes steps with a policy that an engine lends ([`Engine::lend_policy`]).
+pub trait Borrower {
+    /// Takes steps. The return value is that of [`Engine::lend_policy`].
+    fn run<P: Policy + ?Sized>(&mut self, engine: &mut Engine, policy: &mut P) -> bool;
+}
+
+/// The policy of an engine that has lent its own.
+struct Lent;
+
+impl Policy for Lent {
+    fn start(&mut self, _: &mut Context<'_>) {
+        unreachable!("the policy is lent");
     }
+    fn event(&mut self, _: &Event, _: &mut Context<'_>) {
+        unreachable!("the policy is lent");
+    }
+    fn decide(&mut self, _: &[Place], _: &mut Context<'_>, _: &mut Decision) {
+        unreachable!("the policy is lent");
+    }
+}
+
+/// Handles all that happens in the instant of a step, and decides. `lent` are the CPUs of the system.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+fn advance<P: Policy + ?Sized, C: Carrier, S: Sink>(
+    state: &mut State,
+    policy: &mut P,
+    (lent, decision): (&[Place], &mut Decision),
+    inputs: &[Input],
+    carrier: &mut C,
+    sink: &mut S,
+) {
+    for input in inputs {
+        match *input {
+            Input::Complete { task, job } => complete(state, policy, task, job, sink),
+            _ => take(state, policy, input, sink),
+        }
+    }
+    #[cfg(feature = "power")]
+    if !state.is_quiet() {
+        state.fire_power_timer();
+    }
+    let now = state.now;
+    loop {
+        while let Some((at, slot)) = state.agenda.due(now) {
+            if let Some((task, job)) = state.due(at, slot, carrier, sink) {
+                policy.event(&Event::Release { task, job }, &mut Context { state, sink });
+            }
+            deliver(state, policy, sink);
+        }
+        if state.is_quiet() || state.system.late != Late::AbortAtEvent {
+            break;
+        }
+        // One at a time, since what an abort gives back may go to another late job. Successors may be late, too, or due.
+        let mut next = 0;
+        while let Some(index) = state.abort_expired(next, sink) {
+            deliver(state, policy, sink);
+            next = index + 1;
+        }
+        if next == 0 {
+            break;
+        }
+    }
+    if state.held.len() + state.replace.len() > 0 {
+        without_programs(state, policy, carrier, sink);
+    }
+    // On small processors a policy has one way to decide.
+    if cfg!(target_pointer_width = "64")
+        && decision.takes_changes
+        && let Some(exchange) = policy.exchange(lent, &mut Context { state, sink })
+    {
+        debug_assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        return state.exchange(exchange, carrier, sink);
+    }
+    decision.clear();
+    policy.decide(lent, &mut Context { state, sink }, decision);
+    assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+    state.apply(decision, carrier, sink);
+}
+
+/// The program of a task has done the work of `job`.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+fn complete<P: Policy + ?Sized, S: Sink>(state: &mut State, policy: &mut P, task: TaskId, job: JobId, sink: &mut S) {
+    match state.complete_alone(task, job, sink) {
+        Some(consumed) => policy.event(&Event::Finish { task, job, consumed }, &mut Context { state, sink }),
+        None => state.complete(task, job, sink),
+    }
+    deliver(state, policy, sink);
+}
+
+/// Handles an input that does not concern the policy itself.
+#[inline(never)]
+fn take<P: Policy + ?Sized, S: Sink>(state: &mut State, policy: &mut P, input: &Input, sink: &mut S) {
+    state.input(input, sink);
+    deliver(state, policy, sink);
 }
 
 /// The features of this crate that a system can need.
@@ -408,17 +527,32 @@ fn speeds(system: &System, places: &[CpuSet]) -> Vec<Speed> {
 
 /// Blocks the jobs of tasks that have no program, and asks for the programs that are to be replaced.
 #[cold]
-fn without_programs<S: Sink>(state: &mut State, policy: &mut dyn Policy, commands: &mut Vec<Command>, sink: &mut S) {
+fn without_programs<P: Policy + ?Sized, C: Carrier, S: Sink>(
+    state: &mut State,
+    policy: &mut P,
+    carrier: &mut C,
+    sink: &mut S,
+) {
     if cfg!(feature = "programs") {
         state.block_held(sink);
         deliver(state, policy, sink);
     }
-    commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
+    for index in 0..state.replace.len() {
+        carrier.other(Command::Replace { task: state.replace[index] }, Seen(state));
+    }
+    state.replace.clear();
 }
 
 /// Hands the waiting events to the policy, and then those that its own reactions cause.
-#[inline]
-pub(super) fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+pub(super) fn deliver<P: Policy + ?Sized, S: Sink>(state: &mut State, policy: &mut P, sink: &mut S) {
+    if !state.events.is_empty() {
+        deliver_all(state, policy, sink);
+    }
+}
+
+#[inline(never)]
+fn deliver_all<P: Policy + ?Sized>(state: &mut State, policy: &mut P, sink: &mut dyn Sink) {
     let mut next = 0;
     while let Some(&event) = state.events.get(next) {
         next += 1;

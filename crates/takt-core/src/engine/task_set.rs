@@ -220,6 +220,7 @@ impl State {
                 self.resources.iter_mut().for_each(|resource| resource.users.retain(|user| *user != task));
             }
         }
+        self.note_quiet();
     }
 
     /// The system describes a further task at this number.

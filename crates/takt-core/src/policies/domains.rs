@@ -8,7 +8,7 @@
 use crate::model::{self, CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
 #[cfg(feature = "order")]
 use crate::policy::Standing;
-use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
+use crate::policy::{Build, Context, Decision, Entry, Event, Exchange, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,6 +18,8 @@ struct Domain {
     tasks: Vec<TaskId>,
     places: Vec<Place>,
     guest: Box<dyn Policy>,
+    /// Its answer in place of the decision that is to come.
+    exchange: Option<Exchange>,
     /// The timers that its policies may use: from this one on, so many.
     first_timer: u16,
     timers: u16,
@@ -76,7 +78,7 @@ impl Domains {
             let others = system.alternatives.iter().filter_map(|spec| with(*spec).ok());
             let most = others.map(|other| other.timers()).fold(guest.timers(), u16::max);
             timers += most;
-            domains.push(Domain { tasks, places, guest, first_timer, timers: most });
+            domains.push(Domain { tasks, places, guest, exchange: None, first_timer, timers: most });
         }
         Ok(Domains {
             domains,
@@ -131,9 +133,29 @@ impl Policy for Domains {
                 lent = idle;
             }
             let before = decision.assignments().len();
-            domain.guest.decide(lent, cx, decision);
+            match domain.exchange.take() {
+                Some(exchange) => decision.exchange(lent, exchange),
+                None => domain.guest.decide(lent, cx, decision),
+            }
             decision.assignments()[before..].iter().for_each(|a| taken[a.place.index()] = true);
         }
+    }
+
+    /// An exchange of one domain, if nothing changes in the others. Otherwise the answers of the policies are kept for [`Policy::decide`].
+    fn exchange(&mut self, _: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
+        let mut whole = Some(Exchange::default());
+        for domain in &mut self.domains {
+            domain.exchange = domain.guest.exchange(&domain.places, cx);
+            whole = match (whole, domain.exchange) {
+                (whole, Some(own)) if own == Exchange::default() => whole,
+                (Some(others), own) if others == Exchange::default() => own,
+                _ => None,
+            };
+        }
+        if whole.is_some() {
+            self.domains.iter_mut().for_each(|domain| domain.exchange = None);
+        }
+        whole
     }
 
     /// A lower band has to know which CPUs the higher ones use, so that they name all of them.

@@ -8,7 +8,11 @@ use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
 
-struct Edf;
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edf;
+
+/// The policy of this ordering, under any scope.
+pub(crate) type EdfPolicy = scope::Scoped<Edf>;
 
 /// The absolute deadline of the task's job; without one it is last.
 #[inline]

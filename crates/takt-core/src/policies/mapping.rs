@@ -108,7 +108,7 @@ impl Mapper {
 
     /// The CPU, of `lent`, of the one job that comes where `leaves` gives up its own and all others stay: as [`Mapper::map`] would
     /// choose it. O(m) for m CPUs.
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn seat(&self, comes: TaskId, leaves: Option<TaskId>, lent: &[Place], cx: &Context<'_>) -> Place {
         if let &[only] = lent {
             return only;
@@ -117,16 +117,24 @@ impl Mapper {
             return Place(0);
         }
         let left = leaves.and_then(|task| cx.place_of(task));
-        let is_free = |place: &Place| left == Some(*place) || cx.running_on(*place).is_none();
-        // CPUs follow each other as a rule.
-        let is_lent = |place: &Place| {
-            lent.get(place.index().wrapping_sub(lent[0].index())) == Some(place) || lent.contains(place)
+        let is_free = |place: Place| left == Some(place) || cx.running_on(place).is_none();
+        // All CPUs of the machine, or CPUs that follow each other, as a rule.
+        let is_lent = |place: Place| match lent.len() == cx.cpus() {
+            true => place.index() < lent.len(),
+            false => lent.get(place.index().wrapping_sub(lent[0].index())) == Some(&place) || lent.contains(&place),
         };
-        let place = cx
-            .last_place(comes)
-            .filter(|place| is_lent(place) && is_free(place))
-            .or_else(|| lent.iter().copied().find(is_free));
-        place.expect("there are no more jobs than CPUs")
+        if let Some(last) = cx.last_place(comes)
+            && is_lent(last)
+            && is_free(last)
+        {
+            return last;
+        }
+        for &place in lent {
+            if is_free(place) {
+                return place;
+            }
+        }
+        unreachable!("there are no more jobs than CPUs")
     }
 
     /// Adds to `decision` who of `chosen` runs where.

@@ -25,7 +25,7 @@ use crate::model::{Invalid, Kind, PolicySpec, ResourceId, Scope, Setting, TaskId
 use crate::policies::mapping::Mapper;
 #[cfg(feature = "order")]
 use crate::policy::Standing;
-use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Policy};
+use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Exchange, Policy};
 use crate::queue::ReadyQueue;
 #[cfg(feature = "order")]
 use crate::queue::merged;
@@ -201,18 +201,17 @@ struct Cluster {
     /// What has changed since its last decision, and the number of the one that follows that.
     news: News,
     next: u64,
+    /// Whether it is among [`Scoped::touched`].
+    touched: bool,
 }
 
 /// What has changed among the most urgent jobs of a cluster, as many as it has CPUs, since it decided.
-#[derive(Clone, Copy)]
-enum News {
-    Nothing,
-    /// One job comes, one leaves, or both.
-    One {
-        comes: Option<TaskId>,
-        leaves: Option<TaskId>,
-    },
-    Many,
+#[derive(Clone, Copy, Default)]
+struct News {
+    changes: u32,
+    /// The last change: one job comes, one leaves, or both.
+    comes: Option<TaskId>,
+    leaves: Option<TaskId>,
 }
 
 impl Cluster {
@@ -229,8 +228,9 @@ impl Cluster {
             places: places.to_vec(),
             #[cfg(feature = "order")]
             blocked: ReadyQueue::new(tasks.len()),
-            news: News::Nothing,
+            news: News::default(),
             next: NEVER,
+            touched: false,
         }
     }
 
@@ -240,7 +240,7 @@ impl Cluster {
         self.is_not_blocked(task);
         if self.ready.insert(urgency.key(task)) < self.cpus {
             let leaves = self.ready.as_slice().get(self.cpus).map(|key| key.task);
-            self.note(News::One { comes: Some(task), leaves });
+            self.note(Some(task), leaves);
         }
     }
 
@@ -261,14 +261,14 @@ impl Cluster {
         let Some(ahead) = self.ready.remove(task) else { return false };
         if ahead < self.cpus {
             let comes = self.ready.as_slice().get(self.cpus - 1).map(|key| key.task);
-            self.note(News::One { comes, leaves: Some(task) });
+            self.note(comes, Some(task));
         }
         true
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn note(&mut self, news: News) {
-        self.news = if matches!(self.news, News::Nothing) { news } else { News::Many };
+    fn note(&mut self, comes: Option<TaskId>, leaves: Option<TaskId>) {
+        self.news = News { changes: self.news.changes + 1, comes, leaves };
     }
 
     /// Moves a job within the ready queue, if it is there.
@@ -278,27 +278,32 @@ impl Cluster {
         }
     }
 
-    /// Decides by what has changed, if that is one job at most, and the last decision about all of its CPUs stands.
+    /// The change, if it is one job at most, and the last decision about all of its CPUs stands.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn exchange(&mut self, group: &[Place], cx: &Context<'_>) -> Option<Exchange> {
+        let round = cx.round();
+        let stands = self.next == round && group.len() == self.cpus && cx.stands();
+        if !stands || !self.one_by_one || self.news.changes > 1 {
+            return None;
+        }
+        self.next = round + 1;
+        let News { comes, leaves, .. } = core::mem::take(&mut self.news);
+        let seated = |task| (task, self.mapper.seat(task, leaves, group, cx));
+        Some(Exchange { leaves, comes: comes.map(seated) })
+    }
+
+    /// Decides by what has changed, if that is enough.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn decide_changes(&mut self, group: &[Place], cx: &Context<'_>, decision: &mut Decision) -> bool {
-        let (round, all) = (cx.round(), group.len() == self.cpus);
-        let stands = all && self.next == round && cx.stands();
-        let news = core::mem::replace(&mut self.news, News::Nothing);
-        self.next = if all { round + 1 } else { NEVER };
-        if !(stands && decision.takes_changes() && self.one_by_one) {
-            return false;
+        if decision.takes_changes()
+            && let Some(exchange) = self.exchange(group, cx)
+        {
+            decision.exchange(group, exchange);
+            return true;
         }
-        match news {
-            News::Nothing => decision.keep(group, None),
-            News::One { comes, leaves } => {
-                decision.keep(group, leaves);
-                if let Some(task) = comes {
-                    decision.run(task, self.mapper.seat(task, leaves, group, cx));
-                }
-            }
-            News::Many => return false,
-        }
-        true
+        self.news = News::default();
+        self.next = if group.len() == self.cpus { cx.round() + 1 } else { NEVER };
+        false
     }
 }
 
@@ -306,10 +311,14 @@ impl Cluster {
 const NEVER: u64 = u64::MAX;
 
 /// An ordering, spread over clusters of CPUs.
-struct Scoped<O> {
+pub(crate) struct Scoped<O> {
     ordering: O,
     tasks: Vec<TaskId>,
     clusters: Clusters<Cluster>,
+    /// Where there are several clusters: those whose queues have changed since the last decision, and the number of the decision that follows that,
+    /// if it was about all CPUs.
+    touched: Vec<u16>,
+    next: u64,
     first_timer: u16,
     sharing: Option<Sharing>,
     /// Whose job on a CPU has ended since the last event of another job, and how urgent that was: for [`Ordering::keeps_cpu`].
@@ -330,6 +339,8 @@ impl<O: Ordering> Scoped<O> {
         Scoped {
             ordering: O::new(build),
             tasks: build.tasks.to_vec(),
+            touched: Vec::with_capacity(clusters.len()),
+            next: NEVER,
             clusters,
             first_timer: build.first_timer,
             sharing: Sharing::new(build),
@@ -337,7 +348,22 @@ impl<O: Ordering> Scoped<O> {
         }
     }
 
+    /// The home cluster of a task, whose queue is about to change.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn touch<'a>(clusters: &'a mut Clusters<Cluster>, touched: &mut Vec<u16>, task: TaskId) -> &'a mut Cluster {
+        if clusters.len() == 1 {
+            return &mut clusters[0];
+        }
+        let home = clusters.home(task);
+        let cluster = &mut clusters[home];
+        if !core::mem::replace(&mut cluster.touched, true) {
+            touched.push(home as u16);
+        }
+        cluster
+    }
+
     /// The task's job has become ready.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let release = cx.release_of(task).expect("a ready task has a job");
         let own = Urgency { rank: self.ordering.rank(task, cx), release };
@@ -351,7 +377,7 @@ impl<O: Ordering> Scoped<O> {
             sharing.refresh(task, cx);
             urgency = sharing.effective(task);
         }
-        self.clusters.of(task).add(task, urgency);
+        Self::touch(&mut self.clusters, &mut self.touched, task).add(task, urgency);
     }
 
     /// How urgent the task's ready job is without resources.
@@ -371,9 +397,9 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// The task's job is over or blocked.
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn leave(&mut self, task: TaskId) {
-        let cluster = self.clusters.of(task);
+        let cluster = Self::touch(&mut self.clusters, &mut self.touched, task);
         cluster.take(task);
         cluster.is_not_blocked(task);
         if O::TRACKS_RUNNING {
@@ -384,7 +410,7 @@ impl<O: Ordering> Scoped<O> {
     /// Ranks a job anew.
     fn rank_anew(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
         match &mut self.sharing {
-            None => self.clusters.of(task).place(task, own),
+            None => Self::touch(&mut self.clusters, &mut self.touched, task).place(task, own),
             Some(sharing) => {
                 sharing.set_own(task, own);
                 self.settle(task, cx);
@@ -400,7 +426,7 @@ impl<O: Ordering> Scoped<O> {
             if !sharing.refresh(task, cx) {
                 return;
             }
-            self.clusters.of(task).place(task, sharing.effective(task));
+            Self::touch(&mut self.clusters, &mut self.touched, task).place(task, sharing.effective(task));
             match cx.waits_for(task).and_then(|r| sharing.holder(r, cx)) {
                 Some(holder) => task = holder,
                 None => return,
@@ -485,8 +511,40 @@ impl<O: Ordering> Scoped<O> {
         }
     }
 
+    /// The change, if it is one job of one of several clusters at most, and the last decision about all CPUs stands.
+    #[inline(never)]
+    fn exchange_one(&mut self, lent: &[Place], cx: &Context<'_>) -> Option<Exchange> {
+        let round = cx.round();
+        let stands = self.next == round && self.clusters.are_all_of(lent) && cx.stands();
+        if !stands || self.touched.len() > 1 {
+            return None;
+        }
+        let mut exchange = Exchange::default();
+        if let Some(&index) = self.touched.first() {
+            let index = usize::from(index);
+            let group = self.clusters.places_of(index, lent);
+            let cluster = &mut self.clusters[index];
+            // It has kept its CPUs in the decisions that left it out.
+            cluster.next = round;
+            exchange = cluster.exchange(group, cx)?;
+            cluster.touched = false;
+            self.touched.clear();
+        }
+        self.next = round + 1;
+        Some(exchange)
+    }
+
     /// Says who runs in each cluster.
+    #[inline(never)]
     fn decide_each(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let round = cx.round();
+        if self.next == round {
+            self.clusters.iter_mut().for_each(|cluster| cluster.next = round);
+        }
+        self.next = if self.clusters.are_all_of(lent) { round + 1 } else { NEVER };
+        for index in self.touched.drain(..) {
+            self.clusters[usize::from(index)].touched = false;
+        }
         let mut rest = lent;
         while let Some((cluster, group, others)) = self.clusters.split(rest) {
             rest = others;
@@ -578,75 +636,30 @@ impl<O: Ordering> Scoped<O> {
             self.settle(task, cx);
         }
     }
-}
 
-/// Before the release of any job: who holds a ceiling runs before others of the same rank.
-const AHEAD: Time = Time::from_ns(-1);
-
-impl<O: Ordering> Policy for Scoped<O> {
-    fn start(&mut self, cx: &mut Context<'_>) {
-        for cluster in self.clusters.iter_mut() {
-            cluster.ready.clear();
-            #[cfg(feature = "order")]
-            cluster.blocked.clear();
-            cluster.running.clear();
-            cluster.alarm.clear();
-            cluster.next = NEVER;
-        }
-        self.take_over_resources(cx);
-        // Who runs was first, for orderings that go by that.
-        for running in [true, false] {
-            for index in 0..self.tasks.len() {
-                let task = self.tasks[index];
-                if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
-                    self.enter(task, cx);
-                    let cluster = self.clusters.of(task);
-                    if O::TRACKS_RUNNING && running {
-                        cluster.running.push(task);
-                    }
-                }
-            }
-            self.ordering.decided();
-        }
-        #[cfg(feature = "order")]
-        for index in 0..self.tasks.len() {
-            let task = self.tasks[index];
-            if let Some(job) = cx.job(task).filter(|job| !job.ready) {
-                let own = Urgency { rank: self.ordering.rank(task, cx), release: job.release };
-                self.blocks(task, own, cx);
+    /// A job is released while [`Scoped::over`] is set.
+    #[cold]
+    fn succeed(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        match self.over.take().filter(|(last, _)| *last == task) {
+            None => self.enter(task, cx),
+            Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),
+            Some(_) => {
+                self.enter(task, cx);
+                self.clusters.of(task).running.push(task);
             }
         }
     }
 
-    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+    /// An event other than a release and the end of a job.
+    #[inline(never)]
+    fn rarer_event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
-            Event::Release { task, .. } => {
-                cx.grant_own(task);
-                if self.over.is_none() {
-                    return self.enter(task, cx);
-                }
-                match self.over.take().filter(|(last, _)| *last == task) {
-                    None => self.enter(task, cx),
-                    Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),
-                    Some(_) => {
-                        self.enter(task, cx);
-                        self.clusters.of(task).running.push(task);
-                    }
-                }
-            }
             Event::Wake { task } => {
                 // Its request for a resource may have been withdrawn.
                 if cfg!(feature = "withdrawals") {
                     self.waits_no_longer(task, cx);
                 }
                 self.enter(task, cx);
-            }
-            Event::Finish { task, .. } => {
-                if self.ordering.keeps_cpu() && cx.place_of(task).is_some() {
-                    self.over = self.own_urgency(task).map(|urgency| (task, urgency));
-                }
-                self.leave(task);
-                self.waits_no_longer(task, cx);
             }
             Event::Block { task, .. } => {
                 #[cfg(feature = "order")]
@@ -694,8 +707,91 @@ impl<O: Ordering> Policy for Scoped<O> {
                     self.rank_anew(task, Urgency { rank, ..own }, cx);
                 }
             }
-            Event::BudgetExpired { .. } | Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => {}
+            Event::BudgetExpired { .. }
+            | Event::Deadline { .. }
+            | Event::Changed { .. }
+            | Event::Exit { .. }
+            | Event::Release { .. }
+            | Event::Finish { .. } => {}
         }
+    }
+}
+
+/// Before the release of any job: who holds a ceiling runs before others of the same rank.
+const AHEAD: Time = Time::from_ns(-1);
+
+impl<O: Ordering> Policy for Scoped<O> {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        for cluster in self.clusters.iter_mut() {
+            cluster.ready.clear();
+            #[cfg(feature = "order")]
+            cluster.blocked.clear();
+            cluster.running.clear();
+            cluster.alarm.clear();
+            cluster.next = NEVER;
+        }
+        self.next = NEVER;
+        self.take_over_resources(cx);
+        // Who runs was first, for orderings that go by that.
+        for running in [true, false] {
+            for index in 0..self.tasks.len() {
+                let task = self.tasks[index];
+                if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
+                    self.enter(task, cx);
+                    let cluster = self.clusters.of(task);
+                    if O::TRACKS_RUNNING && running {
+                        cluster.running.push(task);
+                    }
+                }
+            }
+            self.ordering.decided();
+        }
+        #[cfg(feature = "order")]
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            if let Some(job) = cx.job(task).filter(|job| !job.ready) {
+                let own = Urgency { rank: self.ordering.rank(task, cx), release: job.release };
+                self.blocks(task, own, cx);
+            }
+        }
+    }
+
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        match *event {
+            Event::Release { task, .. } => {
+                cx.grant_own(task);
+                if self.over.is_none() {
+                    self.enter(task, cx);
+                } else {
+                    self.succeed(task, cx);
+                }
+            }
+            Event::Finish { task, .. } => {
+                if self.ordering.keeps_cpu() && cx.place_of(task).is_some() {
+                    self.over = self.own_urgency(task).map(|urgency| (task, urgency));
+                }
+                self.leave(task);
+                if self.sharing.is_some() {
+                    self.waits_no_longer(task, cx);
+                }
+            }
+            _ => self.rarer_event(event, cx),
+        }
+    }
+
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn exchange(&mut self, lent: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
+        if !cfg!(target_pointer_width = "64") || !O::PREEMPTIVE || O::TRACKS_RUNNING {
+            return None;
+        }
+        let exchange = match &mut *self.clusters {
+            [cluster] => cluster.exchange(lent, cx)?,
+            _ => self.exchange_one(lent, cx)?,
+        };
+        self.over = None;
+        self.ordering.decided();
+        Some(exchange)
     }
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
@@ -711,6 +807,10 @@ impl<O: Ordering> Policy for Scoped<O> {
         }
         self.over = None;
         self.ordering.decided();
+    }
+
+    fn any_mut(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
     }
 
     fn passes_changes(&self) -> bool {

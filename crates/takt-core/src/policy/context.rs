@@ -120,8 +120,14 @@ impl Context<'_> {
     pub fn last_place(&self, task: TaskId) -> Option<Place> {
         self.state.runs[task.index()].last_place
     }
+    /// How many CPUs the system has.
+    #[inline]
+    pub(crate) fn cpus(&self) -> usize {
+        self.state.cpus.len()
+    }
     /// Who runs on a single-CPU place.
     #[must_use]
+    #[inline]
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
         self.state.cpus.get(place.index()).and_then(|cpu| cpu.task)
     }

@@ -34,6 +34,16 @@ pub struct Assignment {
     pub budget: Option<Budget>,
 }
 
+/// The difference to the decision before, where that is one job at most: what a policy may answer in place of a decision
+/// ([`Policy::exchange`](super::Policy::exchange)). All other jobs keep their CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exchange {
+    /// The task that leaves its CPU.
+    pub leaves: Option<TaskId>,
+    /// The task that is dispatched, and its CPU: a free one, or that of the task that leaves.
+    pub comes: Option<(TaskId, Place)>,
+}
+
 /// Who runs now. For some CPUs it is the whole picture: a task that is not in it does not run, and one that is in it with the same
 /// place as before goes on. For others it says who comes and who goes ([`Decision::keep`]). The engine turns the difference into commands.
 #[must_use]
@@ -96,6 +106,14 @@ impl Decision {
             self.leaves = leaves;
         } else {
             self.others_leave.extend(leaves);
+        }
+    }
+    /// The single-CPU places `cpus` keep their tasks, but for this exchange: [`Decision::keep`] and [`Decision::run`].
+    #[inline]
+    pub(crate) fn exchange(&mut self, cpus: &[Place], Exchange { leaves, comes }: Exchange) {
+        self.keep(cpus, leaves);
+        if let Some((task, place)) = comes {
+            self.run(task, place);
         }
     }
     /// Lets `task` run (or run on) at `place` with the budget that it has.

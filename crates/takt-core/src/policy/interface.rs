@@ -1,7 +1,7 @@
 //! The policy trait.
 
 use super::context::Context;
-use super::decision::Decision;
+use super::decision::{Decision, Exchange};
 use super::event::Event;
 use super::table::PreparedTable;
 use crate::cpus::CpuSet;
@@ -43,6 +43,21 @@ pub trait Policy: Send {
 
     /// Says who runs on the single-CPU places `lent` (all CPUs of the machine for the outermost policy).
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision);
+
+    /// In place of [`Policy::decide`]: the difference to the decision before, if that is one job at most on all of `lent`. `None` asks for a decision,
+    /// and must change nothing. Both answers have the same effect; this one costs less. The engine asks only where [`Decision::takes_changes`], and
+    /// a policy may only answer where the decision before stands ([`Context::stands`]).
+    #[inline]
+    fn exchange(&mut self, lent: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
+        let _ = (lent, cx);
+        None
+    }
+
+    /// The policy as a value whose type can be asked for, where the engine has a form for that type ([`Engine::lend_policy`](crate::engine::Engine::lend_policy)).
+    #[doc(hidden)]
+    fn any_mut(&mut self) -> Option<&mut dyn core::any::Any> {
+        None
+    }
 
     /// Whether decisions of its guests reach the engine as they are, so that they may keep CPUs ([`Decision::keep`]). A host that reads or
     /// alters them says no, and so does, without more, every policy; its guests then decide about all of their CPUs.

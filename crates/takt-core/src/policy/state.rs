@@ -5,12 +5,13 @@ use super::decision::Clock;
 use super::event::Event;
 use crate::cpus::CpuSet;
 use crate::input::Reply;
-use crate::model::{Arrival, Backlog, Completion, Load, ResourceId, System, TaskId, Terms};
+use crate::model::{Arrival, Backlog, Completion, Late, Load, ResourceId, System, Task, TaskId, Terms, Timing};
 use crate::queue::Agenda;
 use crate::record::{JobId, Place, Record, RecordKind, Sink};
 use crate::rng;
 use crate::stats::Counts;
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 use crate::work::{Speed, Work};
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -228,6 +229,57 @@ impl TaskState {
             due.push(task);
         }
     }
+    /// A job of the task begins to exist, as if it was released at `release`. Its load is that of a system without one.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn begin(&mut self, described: &Task, release: Time, planned: Time, deadline: Time, now: Time) {
+        self.phase = Phase::Ready;
+        self.release = release;
+        (self.planned, self.base) = (planned, planned);
+        self.deadline = deadline;
+        self.relative = described.deadline;
+        self.handler = false;
+        self.load = Load::ONE;
+        self.declared = described.runtime.map(Work::nominal);
+        (self.consumed, self.abandoned) = (Work::ZERO, Work::ZERO);
+        self.since = now;
+        self.budget = None;
+        self.metered = false;
+        self.fresh = true;
+    }
+    /// Counts that the current job is completed at `now`, for its utility and its deadline.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn count_completion(&mut self, described: &Task, now: Time, in_time: bool) {
+        let counts = &mut self.counts;
+        counts.completed += 1;
+        counts.utility += u128::from(match &described.utility {
+            None | Some(Utility::Step(_)) if !in_time => 0,
+            None => Utility::DEFAULT.height(),
+            Some(Utility::Step(height)) => *height,
+            Some(function) => function.at(now - self.planned, self.relative),
+        });
+        *(if in_time { &mut counts.met } else { &mut counts.missed }) += 1;
+    }
+    /// The current job is over: it has no budget, and a place that it still has is one whose stop is to be recorded. Returns whether it had a
+    /// budget, and that place.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn end(&mut self) -> (bool, Option<Place>) {
+        self.phase = Phase::Idle;
+        let limited = self.budget.take().is_some();
+        let stop = self.place.filter(|_| !self.stop_recorded && !self.fresh);
+        self.stop_recorded |= stop.is_some();
+        (limited, stop)
+    }
+    /// Whether the completion of `job` is that of the current job, which runs.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn completes(&self, job: JobId) -> bool {
+        self.at == Some(job) && self.job == job && self.has_job() && !self.fresh
+    }
+    /// Whether only the next planned release follows the end of the current job, which the engine released.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn ends_alone(&self) -> bool {
+        let special = self.is_activated() | self.handler | self.waits_for.is_some();
+        !(special | self.mode.is_some() | self.leaving.is_some() | (self.pending > 0))
+    }
     /// Brings consumption and budget up to `now`.
     #[inline]
     pub(crate) fn account(&mut self, now: Time) {
@@ -422,6 +474,8 @@ mod list {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) system: System,
+    /// The system has none of the features that [`State::note_quiet`] lists, so that the common path of a step may skip all of them at once.
+    pub(crate) quiet: bool,
     pub(crate) places: Vec<CpuSet>,
     /// The speeds of the places; empty if all have the nominal one.
     pub(crate) speeds: Vec<Speed>,
@@ -484,6 +538,34 @@ pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
 }
 
 impl State {
+    /// Finds out whether the system is quiet: late jobs continue and queue, every job counts, no load scales the work, clocks are exact, CPUs have the nominal
+    /// speed, and there are no resources, no releases by completions and no power policy. Called when one of these may have changed. A new feature
+    /// that the common path does not handle belongs into this list.
+    pub(crate) fn note_quiet(&mut self) {
+        let System { late, backlog, horizon, load, timing, .. } = &self.system;
+        #[cfg(feature = "power")]
+        let powered = self.power.is_some();
+        #[cfg(not(feature = "power"))]
+        let powered = false;
+        // On small processors the common path would take more flash than it saves time.
+        self.quiet = cfg!(target_pointer_width = "64")
+            && *late == Late::Continue
+            && *backlog == Backlog::Queue
+            && horizon.is_none()
+            && load.is_none()
+            && *timing == Timing::default()
+            && self.speeds.is_empty()
+            && self.followers.is_empty()
+            && self.resources.is_empty()
+            && !powered;
+    }
+
+    /// Whether the common path may be taken. On small processors that is known when the engine is compiled.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn is_quiet(&self) -> bool {
+        cfg!(target_pointer_width = "64") && self.quiet
+    }
+
     /// The power policy learns of an event.
     #[cfg(feature = "power")]
     #[inline]
@@ -495,12 +577,12 @@ impl State {
     }
 
     #[inline]
-    pub(crate) fn record(&self, sink: &mut dyn Sink, what: RecordKind) {
+    pub(crate) fn record<S: Sink + ?Sized>(&self, sink: &mut S, what: RecordKind) {
         self.record_at(self.now, sink, what);
     }
 
     #[inline]
-    pub(crate) fn record_at(&self, at: Time, sink: &mut dyn Sink, what: RecordKind) {
+    pub(crate) fn record_at<S: Sink + ?Sized>(&self, at: Time, sink: &mut S, what: RecordKind) {
         if self.recording {
             sink.record(Record { at, kind: what });
         }

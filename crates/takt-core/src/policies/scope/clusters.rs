@@ -16,6 +16,9 @@ pub(crate) struct Clusters<C> {
     of_place: Vec<u16>,
     /// By cluster: its first CPU, if it has any.
     first: Vec<Option<Place>>,
+    /// By cluster: how many CPUs are in the clusters before it; and how many there are in all.
+    starts: Vec<u16>,
+    cpus: u16,
     clusters: Vec<C>,
 }
 
@@ -33,6 +36,8 @@ impl<C> Clusters<C> {
             home: vec![0; build.system.tasks.len()],
             of_place: vec![0; build.system.cpus.len()],
             first: vec![build.places.first().copied()],
+            starts: vec![0],
+            cpus: build.places.len() as u16,
             clusters: vec![cluster],
         }
     }
@@ -75,7 +80,9 @@ impl<C> Clusters<C> {
         };
         let clusters = groups.iter().enumerate().map(cluster).collect();
         let first = groups.iter().map(|places| places.first().copied()).collect();
-        Clusters { home, of_place, first, clusters }
+        let start = |next: &mut u16, places: &&[Place]| Some(core::mem::replace(next, *next + places.len() as u16));
+        let starts = groups.iter().scan(0, start).collect();
+        Clusters { home, of_place, first, starts, cpus: build.places.len() as u16, clusters }
     }
 
     /// The index of the cluster that the task is at home in.
@@ -98,7 +105,19 @@ impl<C> Clusters<C> {
         self.home[task.index()] = self.of_place[place.index()];
     }
 
+    /// Whether `places`, of which each is one of the policy's and in their order, are all of them.
+    pub(crate) fn are_all_of(&self, places: &[Place]) -> bool {
+        places.len() == usize::from(self.cpus)
+    }
+
+    /// The places of a cluster, of all places of the policy.
+    pub(crate) fn places_of<'a>(&self, cluster: usize, all: &'a [Place]) -> &'a [Place] {
+        let end = self.starts.get(cluster + 1).map_or(all.len(), |start| usize::from(*start));
+        all.get(usize::from(self.starts[cluster])..end).unwrap_or_default()
+    }
+
     /// The cluster that the task is at home in.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn of(&mut self, task: TaskId) -> &mut C {
         &mut self.clusters[usize::from(self.home[task.index()])]
     }
