@@ -6,6 +6,7 @@ mod additions;
 mod clock;
 mod commands;
 mod control;
+mod cpu_limit;
 mod failure;
 mod files;
 mod header;
@@ -64,6 +65,8 @@ enum Command {
     Mcu(commands::mcu::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
+    #[command(name = "__environments", hide = true)]
+    Environments,
     #[command(name = "__start", hide = true)]
     Start(commands::start::Args),
     #[command(name = "__probe", hide = true)]
@@ -113,6 +116,7 @@ pub fn main(registry: Registry) -> ExitCode {
 /// At a second call with other registries.
 pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     prepare_process();
+    takt_linux::environments::have_subcommand();
     let given: Vec<OsString> = std::env::args_os().collect();
     if let Some(watch) = commands::watch::Args::quick(&given) {
         // It forks, so it has one thread.
@@ -153,6 +157,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
     takt_workload::load_modules_by(modules::of_file);
+    takt_wasm::ask_for_memory_by(takt_linux::memory::can_allocate);
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
@@ -168,6 +173,19 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         }
         Err(e) => e.exit(),
     };
+    // The hidden commands are parts of others, which have the limit, too.
+    let is_whole = !matches!(
+        cli.command,
+        Command::Watch(_)
+            | Command::Environments
+            | Command::Start(_)
+            | Command::Probe(_)
+            | Command::LatencyProcess(_)
+            | Command::Reference(_)
+    );
+    if is_whole && !matches!(cli.command, Command::Burn(_) | Command::Done(_)) {
+        cpu_limit::watch();
+    }
     let result = match cli.command {
         Command::Check(args) => commands::check::run(&args),
         Command::Import(args) => commands::import::run(&args),
@@ -188,6 +206,9 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Command::Bench(args) => commands::bench::run(&args),
         Command::Mcu(args) => commands::mcu::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::Environments => {
+            takt_linux::environments::serve().map(|()| outcome::Verdict::Done).map_err(Failure::from)
+        }
         Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
         Command::LatencyProcess(args) => commands::latency::internal::run(&args),
@@ -199,6 +220,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
 /// The exit status of a command, after its failure was reported.
 fn ended(result: outcome::Outcome) -> ExitCode {
     // A line without an end is still in the buffer of standard output.
+    let result = result.and_then(|verdict| cpu_limit::reached().map(|()| verdict));
     match result.and_then(|verdict| io::stdout().flush().map(|()| verdict).map_err(Failure::from)) {
         Ok(verdict) => ExitCode::from(verdict as u8),
         Err(failure) => failure.report(),

@@ -556,7 +556,8 @@ impl Processes for Children {
     }
 }
 
-/// A terminal that can be read, opened for writing alone: another user's process would read what is typed for Takt. `None` for anything else.
+/// A terminal that can be read, opened for writing alone: another user's process would read what is typed for Takt. One that cannot be opened again is
+/// replaced by `/dev/null`. `None` for anything else.
 fn without_input(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags, fcntl_getfl, open};
     let is_read = fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::RDWR));
@@ -564,7 +565,8 @@ fn without_input(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
         return None;
     }
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty()).ok()
+    let again = open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty());
+    again.or_else(|_| open("/dev/null", flags, Mode::empty())).ok()
 }
 
 /// The file for the output of a process.

@@ -2,7 +2,7 @@
 
 use crate::control::{self, Text};
 use crate::layout::Hierarchy;
-use crate::life::{self, GroupLock};
+use crate::life::{self, GroupLock, Life};
 use crate::run_id::RunId;
 use rustix::io::Errno;
 use std::fs;
@@ -64,14 +64,30 @@ impl Names {
         let path = own.join(&self.root);
         let Ok(entries) = fs::read_dir(&path) else { return Ok(()) };
         let owner = entries.flatten().find_map(|entry| RunId::of_mark(entry.file_name().to_str()?));
-        Err(match owner {
-            Some(run) if run.has_died() => Unavailable {
+        // The lock of the mark is seen in all namespaces; the file of the run is not.
+        let life = |run: &RunId| match life::of_group(&run.to_string(), &path.join(run.mark_name())) {
+            Life::Unseen => run.life(),
+            seen => seen,
+        };
+        Err(match owner.map(|run| (run, life(&run))) {
+            Some((_, Life::Ends | Life::Ended)) => Unavailable {
                 reason: format!("the group `{}` of a dead run cannot be removed", self.root),
                 fix: "takt doctor --clean".into(),
             },
-            Some(run) => Unavailable {
+            Some((run, Life::Lives)) if run.is_seen() => Unavailable {
                 reason: format!("the group `{}` belongs to a run of process {}, which lives", self.root, run.pid()),
                 fix: format!("end that run (kill {}), or choose another name with -g", run.pid()),
+            },
+            Some((run, Life::Lives)) => Unavailable {
+                reason: format!("the group `{}` belongs to the run {run} of another namespace, which lives", self.root),
+                fix: "end that run, or choose another name with -g".into(),
+            },
+            Some((run, Life::Unseen)) => Unavailable {
+                reason: format!(
+                    "the group `{}` belongs to the run {run}, and neither its life nor its death can be seen from here",
+                    self.root
+                ),
+                fix: "takt doctor --clean as the user of that run, or choose another name with -g".into(),
             },
             None => Unavailable {
                 reason: format!("there is a group {}, and no run of Takt has made it", path.display()),

@@ -122,6 +122,7 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
 pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
     let mut total = Cleaned::default();
     let mut result = Ok(());
+    let mut journal = Journal::Free;
     // Runs that have left nothing but their locks are among them.
     let ended = life::ended().into_iter().filter_map(|run| run.parse().ok());
     let runs: BTreeSet<RunId> = find()?.into_keys().chain(ended).collect();
@@ -131,7 +132,7 @@ pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
         while run.life() == Life::Ends && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        match clean_as(&run, on_crash, Judge::of(run), Succession::take(&run.to_string()).as_ref()) {
+        match clean_as(&run, on_crash, Judge::of(run), Succession::take(&run.to_string()).as_ref(), &mut journal) {
             Ok(cleaned) => {
                 total.groups += cleaned.groups;
                 total.processes += cleaned.processes;
@@ -157,7 +158,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         // Its groups have locks of their own.
         Life::Unseen | Life::Ends | Life::Ended => {}
     }
-    clean_as(run, on_crash, judge, Succession::take(&run.to_string()).as_ref())
+    clean_as(run, on_crash, judge, Succession::take(&run.to_string()).as_ref(), &mut Journal::Free)
 }
 
 /// As [`clean_run`], for the watcher of a run, which has seen the death of its driver.
@@ -165,10 +166,38 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
 /// # Errors
 /// When something could not be removed.
 pub(crate) fn clean_seen(run: &RunId, on_crash: OnCrash, right: Option<&Succession>) -> io::Result<Cleaned> {
-    clean_as(run, on_crash, Judge { run: *run, life: Life::Ended }, right)
+    clean_as(run, on_crash, Judge { run: *run, life: Life::Ended }, right, &mut Journal::Free)
 }
 
-fn clean_as(run: &RunId, on_crash: OnCrash, judge: Judge, right: Option<&Succession>) -> io::Result<Cleaned> {
+/// The journal of settings, for one clean-up of all runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Journal {
+    Free,
+    /// Another process has held it for the longest wait, so the other runs do not wait for it.
+    Held,
+}
+
+impl Journal {
+    /// Does something with the journal, or fails at once where it is held.
+    fn with<T>(&mut self, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        if *self == Journal::Held {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "another process has the journal of settings"));
+        }
+        act().inspect_err(|e| {
+            if e.kind() == io::ErrorKind::TimedOut {
+                *self = Journal::Held;
+            }
+        })
+    }
+}
+
+fn clean_as(
+    run: &RunId,
+    on_crash: OnCrash,
+    judge: Judge,
+    right: Option<&Succession>,
+    journal: &mut Journal,
+) -> io::Result<Cleaned> {
     let groups: Vec<Group> = groups(Some(run))?.into_iter().map(|(_, group)| group).collect();
     // Until the groups are gone, no other run can take one of them for its own.
     let mut seized: Vec<Seized> = Vec::new();
@@ -221,13 +250,13 @@ fn clean_as(run: &RunId, on_crash: OnCrash, judge: Judge, right: Option<&Success
     let mut settings = 0;
     if judge.life.has_ended() {
         // Its writer has died with it, so nothing is written after this.
-        match isolate::release(run) {
+        match journal.with(|| isolate::release(run)) {
             Ok(restored) => settings += restored,
             Err(e) => result = result.and(Err(e)),
         }
         result = result.and(tracing::remove(run).map(drop));
     }
-    result = result.and(isolate::recover());
+    result = result.and(journal.with(isolate::recover));
     for (_, path) in socket::remains().into_iter().filter(|(of, _)| of == run && judge.died()) {
         // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);

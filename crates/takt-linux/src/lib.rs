@@ -43,6 +43,7 @@ pub mod blocking;
 pub mod count;
 pub mod descriptors;
 pub mod disturbance;
+pub mod environments;
 pub mod isolate;
 pub mod leftovers;
 pub mod memory;

@@ -56,6 +56,8 @@ struct Own {
     run: String,
     /// Its file; `None` where no directory takes one.
     file: Option<(PathBuf, File)>,
+    /// The failure in the best directory without a file.
+    failure: Option<(PathBuf, io::Error)>,
     /// Reasons for which the file outlives this process.
     lasts: Vec<Outlasts>,
 }
@@ -84,21 +86,22 @@ pub(crate) fn begin(run: &str) -> bool {
     if own.iter().any(|known| known.run == run) {
         return false;
     }
-    for directory in places::of_lives().iter().filter(|directory| places::make_private(directory).is_ok()) {
+    let mut failure = None;
+    for directory in places::of_lives() {
         let path = directory.join(format!("{run}{SUFFIX}"));
-        match create(&path) {
+        match places::make_private(&directory).and_then(|()| create(&path)) {
             Ok(Some(file)) => {
-                own.push(Own { run: run.to_owned(), file: Some((path, file)), lasts: Vec::new() });
+                own.push(Own { run: run.to_owned(), file: Some((path, file)), failure: None, lasts: Vec::new() });
                 drop(own);
                 AT_EXIT.call_once(|| crate::sys::at_exit(end_all));
                 return true;
             }
             Ok(None) => return false,
             // A full or read-only directory.
-            Err(_) => {}
+            Err(e) => drop(failure.get_or_insert((directory, e))),
         }
     }
-    own.push(Own { run: run.to_owned(), file: None, lasts: Vec::new() });
+    own.push(Own { run: run.to_owned(), file: None, failure, lasts: Vec::new() });
     true
 }
 
@@ -124,19 +127,19 @@ fn create(path: &Path) -> io::Result<Option<File>> {
 /// The file of a run of this process remains when the process ends.
 ///
 /// # Errors
-/// The run has no file.
+/// The run has no file: the failure when it was to be made, with its kind.
 pub(crate) fn outlast(run: &str, why: Outlasts) -> io::Result<()> {
     let mut own = own();
-    match own.iter_mut().find(|known| known.run == run && known.file.is_some()) {
-        Some(known) => {
+    let known = own.iter_mut().find(|known| known.run == run);
+    let (kind, reason) = match known {
+        Some(known) if known.file.is_some() => {
             known.lasts.push(why);
-            Ok(())
+            return Ok(());
         }
-        None => {
-            let place = places::of_lives().remove(0);
-            Err(io::Error::other(format!("there is no lock of this run in {}: make it writable", place.display())))
-        }
-    }
+        Some(Own { failure: Some((place, e)), .. }) => (e.kind(), format!("in {}: {e}", place.display())),
+        _ => (ErrorKind::Other, "that this process drives".to_owned()),
+    };
+    Err(io::Error::new(kind, format!("there is no lock of this run {reason}")))
 }
 
 /// A reason of [`outlast`] holds no more.
@@ -459,5 +462,63 @@ mod tests {
         assert_eq!(of(&run), Life::Lives);
         end(&run);
         assert_eq!(of(&run), Life::Unseen);
+    }
+
+    /// The life of a group as another namespace sees it: this test runs again there, with `/run` and a root of control groups of its own.
+    const SEEN: &str = "TAKT_TEST_GROUP_SEEN";
+
+    /// In a container that shares neither `/run` nor PIDs nor the root of control groups, the lock of a group alone shows the life of its run.
+    #[test]
+    fn the_lock_of_a_group_is_seen_in_a_container() {
+        use std::process::{Command, Stdio};
+        if let Ok(seen) = std::env::var(SEEN) {
+            let [run, path, expected] = seen.split(' ').collect::<Vec<_>>()[..] else { panic!("{seen}") };
+            let path = Path::new(path);
+            assert!(path.is_dir(), "{seen}");
+            assert_eq!(of(run), Life::Unseen, "no file of the run is in this /run");
+            let lives = expected == "lives";
+            assert_eq!(of_group(run, path), if lives { Life::Lives } else { Life::Ended }, "{seen}");
+            assert_eq!(seize_group(run, path).is_none(), lives, "{seen}");
+            // Two cannot have it.
+            if let Some(_first) = seize_group(run, path) {
+                assert!(seize_group(run, path).is_none() && of_group(run, path) == Life::Lives);
+            }
+            return;
+        }
+        let script = "set -e; mount -t tmpfs takt-test /run; mkdir /run/hierarchy; mount -t \"$1\" $2 none /run/hierarchy; shift 2; exec \"$@\"";
+        let unshared = ["--fork", "--pid", "--mount-proc", "--mount", "--cgroup", "sh", "-c"];
+        let tried =
+            Command::new("unshare").args(unshared).arg("mount -t tmpfs takt-test /run").stderr(Stdio::null()).status();
+        if !tried.is_ok_and(|status| status.success()) {
+            return takt_testing::skip(takt_testing::Capability::Mounts, "needs root and namespaces");
+        }
+        let layout = crate::layout::Layout::read().unwrap();
+        let kinds = [
+            (&layout.unified, "cgroup2", ""),
+            (&layout.freezer, "cgroup", "-ofreezer"),
+            (&layout.cpuset, "cgroup", "-ocpuset"),
+        ];
+        for (hierarchy, kind, option) in
+            kinds.into_iter().filter_map(|(h, kind, option)| Some((h.as_ref()?, kind, option)))
+        {
+            let run = crate::run_id::RunId::new().unwrap();
+            let path = hierarchy.own.join(run.group_name());
+            let look = |expected: &str| {
+                let inside = format!("{run} /run/hierarchy/{} {expected}", run.group_name());
+                let mut again = Command::new("unshare");
+                again.args(unshared).args([script, "sh", kind, option]).arg(std::env::current_exe().unwrap());
+                let name = "life::tests::the_lock_of_a_group_is_seen_in_a_container";
+                let output = again.args([name, "--exact", "--nocapture"]).env(SEEN, inside).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && said.contains("1 passed"), "{kind} {option} {expected}: {said}");
+            };
+            let lock = make_group(&path).unwrap();
+            assert_eq!(of_group(&run.to_string(), &path), Life::Lives);
+            look("lives");
+            drop(lock);
+            look("ended");
+            fs::remove_dir(&path).unwrap();
+            run.end();
+        }
     }
 }

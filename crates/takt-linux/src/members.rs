@@ -8,11 +8,11 @@
 //! or becomes an ordinary one.
 
 use crate::control::processes;
+use crate::environments;
 use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE, start_time, stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{BTreeMap, HashMap};
 
 /// How often a chain of parents is followed again after one of them has ended.
 const CHANGES_MAX: usize = 16;
@@ -100,8 +100,10 @@ pub(crate) fn search(run: &str, group: Option<&str>, in_group: impl Fn(i32) -> b
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut ancestry = Ancestry::of(own);
     let descendants = processes().filter(|pid| *pid != own && ancestry.includes(*pid));
-    let wanted = |pid: &i32| stat(*pid).is_some_and(|stat| in_group(stat.group)) || is_marked(*pid, run, group);
-    descendants.filter(wanted).filter_map(Process::of).collect()
+    let (grouped, others): (Vec<i32>, Vec<i32>) =
+        descendants.partition(|pid| stat(*pid).is_some_and(|stat| in_group(stat.group)));
+    let marked = environments::of(others.into_iter()).into_iter().filter(|(_, text)| is_marked(text, run, group));
+    grouped.into_iter().chain(marked.map(|(pid, _)| pid)).filter_map(Process::of).collect()
 }
 
 /// The live processes that this process has started, directly or not, and that carry the marks of the run, and of the group if given.
@@ -109,8 +111,7 @@ pub(crate) fn marked(run: &str, group: Option<&str>) -> Vec<Process> {
     search(run, group, |_| false)
 }
 
-fn is_marked(pid: i32, run: &str, group: Option<&str>) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+fn is_marked(environment: &[u8], run: &str, group: Option<&str>) -> bool {
     let has = |name: &str, value: &str| {
         let mut entries = environment.split(|byte| *byte == 0);
         entries.any(|entry| {
@@ -124,28 +125,22 @@ fn is_marked(pid: i32, run: &str, group: Option<&str>) -> bool {
 /// its environment. The environment is the last part.
 pub(crate) fn claimed() -> impl Iterator<Item = (String, Process, Vec<u8>)> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    processes().filter(move |pid| *pid != own).filter_map(|pid| {
-        let process = Process::of(pid)?;
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let seen = processes().filter(|pid| *pid != own).filter_map(|pid| Some((pid, Process::of(pid)?)));
+    let seen: BTreeMap<i32, Process> = seen.collect();
+    environments::of(seen.keys().copied()).into_iter().filter_map(move |(pid, environment)| {
+        let process = *seen.get(&pid)?;
         let mut entries = environment.split(|byte| *byte == 0);
         let run = entries.find_map(|entry| entry.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
         let run = std::str::from_utf8(run).ok()?.to_owned();
-        (has_one_user(pid) && process.is_alive()).then_some((run, process, environment))
+        let has_one_user = environments::users(pid).is_some_and(|[first, rest @ ..]| rest == [first; 3]);
+        (has_one_user && process.is_alive()).then_some((run, process, environment))
     })
-}
-
-/// Whether the real, effective, saved and file system user of a process are the same.
-fn has_one_user(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let Some(users) = status.lines().find_map(|line| line.strip_prefix("Uid:")) else { return false };
-    let mut users = users.split_ascii_whitespace();
-    let first = users.next();
-    first.is_some() && users.all(|user| Some(user) == first)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::process::{Command, Stdio};
 
     #[test]

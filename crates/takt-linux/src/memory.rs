@@ -40,6 +40,12 @@ impl OrExit {
     }
 }
 
+/// Whether this process can allocate so many bytes at once. No page is touched, also where all memory of the process is locked (mlockall(2)).
+#[must_use]
+pub fn can_allocate(bytes: usize) -> bool {
+    sys::can_map(bytes)
+}
+
 /// Writes the message without an allocation.
 #[cold]
 fn exhausted(code: &str, size: usize) -> ! {
@@ -50,4 +56,34 @@ fn exhausted(code: &str, size: usize) -> ! {
     let left = rest.len();
     let end = text.len() - left;
     sys::exit_with(&text[..end], 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_asked_for_is_not_touched() {
+        assert!(can_allocate(1) && can_allocate(64 << 20));
+        assert!(!can_allocate(usize::MAX) && !can_allocate(1 << 60));
+        // In a process of its own, whose memory is locked: the peak of its resident memory does not grow.
+        let Ok(own) = std::env::current_exe() else { return };
+        if std::env::var_os("TAKT_TEST_LOCKED").is_none() {
+            let name = "memory::tests::memory_that_is_asked_for_is_not_touched";
+            let mut again = std::process::Command::new(own);
+            let status = again.args([name, "--exact"]).env("TAKT_TEST_LOCKED", "1").status().unwrap();
+            return assert!(status.success());
+        }
+        if crate::rt::lock_memory().is_err() {
+            return println!("skipped: memory may not be locked");
+        }
+        let peak = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+        };
+        let before = peak();
+        assert!(can_allocate(256 << 20));
+        assert!(peak() - before < 16 << 10, "{before} KiB before, then {}", peak());
+    }
 }

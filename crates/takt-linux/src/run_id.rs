@@ -72,6 +72,11 @@ impl RunId {
     pub(crate) fn is_seen(&self) -> bool {
         start_time(self.pid) == Some(self.start)
     }
+    /// The other runs of the process that drives this one, as far as their files show that they have ended.
+    pub(crate) fn siblings(&self) -> Vec<RunId> {
+        let ended = life::ended().into_iter().filter_map(|run| run.parse::<RunId>().ok());
+        ended.filter(|other| other != self && (other.pid, other.start) == (self.pid, self.start)).collect()
+    }
     /// Ends the life of a run of this process that has left nothing.
     pub(crate) fn end(&self) {
         life::end(&self.to_string());

@@ -727,6 +727,24 @@ pub(crate) struct Ring {
 // SAFETY: the memory belongs to no thread. Reading takes `&mut self`.
 unsafe impl Send for Ring {}
 
+/// Whether so many bytes can be mapped for writing, as an allocation would map them. They are never touched: a mapping that may not be accessed is
+/// not populated, and an unlocked one is not populated when it becomes writable (mlock(2), mprotect(2)).
+pub(crate) fn can_map(bytes: usize) -> bool {
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address that the kernel chooses.
+    let at = unsafe { libc::mmap(ptr::null_mut(), bytes.max(1), libc::PROT_NONE, kind, -1, 0) };
+    if at == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping is the one above. No reference to it exists, and it is removed here.
+    unsafe {
+        let unlocked = libc::munlock(at, bytes) == 0;
+        let writable = unlocked && libc::mprotect(at, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0;
+        libc::munmap(at, bytes.max(1));
+        writable
+    }
+}
+
 /// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;

@@ -3,7 +3,7 @@
 //! It is started before anything else is created. It ignores the signals that end a terminal's processes, lives in
 //! its own session, holds no descriptor but the one that tells it of the run's end, and is not a child of the run.
 
-use crate::leftovers::{OnCrash, clean_seen};
+use crate::leftovers::{OnCrash, clean_run, clean_seen};
 use crate::life::{Life, Outlasts, Succession};
 use crate::run_id::RunId;
 pub use crate::run_id::SUBCOMMAND;
@@ -83,7 +83,11 @@ fn tend(process: Option<&OwnedFd>, run: &RunId, on_crash: OnCrash, right: Option
     }
     for _ in 0..TRIES {
         match clean_seen(run, on_crash, right) {
-            Ok(_) => return 0,
+            Ok(_) => {
+                // Parts of an experiment are runs of their own without a watcher.
+                run.siblings().iter().for_each(|other| drop(clean_run(other, on_crash)));
+                return 0;
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }

@@ -11,7 +11,7 @@
 
 use crate::jsonl::split;
 use crate::out::Out;
-use crate::row::{Row, Rows, header_from_json, header_to_json};
+use crate::row::{Row, Rows, header_from_json, header_to_json, source_and_workload};
 use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::borrow::Cow;
 use std::io;
@@ -57,11 +57,21 @@ pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
+/// The begin of the row with the header, before its text.
+const META: &str = "\n,,meta,,,,";
+
+/// The begin of each file of this source and workload.
+pub(crate) fn start(header: &Header) -> Vec<u8> {
+    let quoted = quoted(&source_and_workload(header));
+    let quoted = quoted.strip_suffix('"').unwrap_or(&quoted);
+    format!("{}{META}{quoted}", COLUMNS.join(",")).into_bytes()
+}
+
 impl Csv {
     pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<Csv> {
         let mut out = Out::new(out);
         out.text(&COLUMNS.join(","));
-        out.text("\n,,meta,,,,");
+        out.text(META);
         out.text(&quoted(&header_to_json(header)));
         out.text(",,,,,,,\n");
         let tasks = header.labels().iter().map(|l| quoted(l)).collect();

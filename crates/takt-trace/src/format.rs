@@ -5,8 +5,8 @@ use crate::{csv, jsonl, perfetto};
 use std::io;
 use std::path::Path;
 
-/// So many bytes at the begin of a file tell whether it is a trace.
-pub const START: usize = 256;
+/// So many bytes at the begin of a file tell whether it is a trace, and of which workload.
+pub const START: usize = 64 << 10;
 
 /// A format of trace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +32,50 @@ impl Format {
     }
 }
 
-/// Whether a file with these first bytes is a trace of Takt in this format, or the begin of one whose writer died within the header.
+/// Whether a file with these first bytes is a trace in this format from the same source and of the same workload, or the begin of one whose writer died
+/// within the header. An empty file is none.
 ///
-/// `start` has to hold [`START`] bytes, or the whole file.
+/// `start` has to hold [`START`] bytes, or the whole file. A Perfetto trace with thousands of tasks names its workload later, and then counts as one of any
+/// workload.
 #[must_use]
-pub fn is_trace(format: Format, start: &[u8]) -> bool {
-    let (head, start) = match format {
-        Format::JsonLines => (jsonl::HEAD.into(), start),
-        Format::Csv => (csv::head(), start),
-        Format::Perfetto => (perfetto::HEAD.into(), perfetto::without_length(start)),
-    };
+pub fn is_trace_of(format: Format, source: &str, workload: &str, start: &[u8]) -> bool {
+    let header = Header { source: source.into(), workload: workload.into(), ..Header::default() };
+    match format {
+        Format::JsonLines => agrees(&jsonl::start(&header), start),
+        Format::Csv => {
+            // Columns that were added later are left out of the comparison.
+            let own = csv::start(&header);
+            let rest = |bytes: &[u8]| Some(bytes[bytes.iter().position(|byte| *byte == b'\n')?..].to_vec());
+            agrees(&csv::head(), start)
+                && rest(start).is_none_or(|found| agrees(&rest(&own).unwrap_or_default(), &found))
+        }
+        Format::Perfetto => {
+            let contents = perfetto::without_length(start);
+            let about = contents.windows(perfetto::ABOUT.len()).position(|bytes| bytes == perfetto::ABOUT.as_bytes());
+            let notes = about.and_then(|at| {
+                contents.get(at..at + perfetto::ABOUT.len() + perfetto::NAMES_MAX + source.len() + workload.len())
+            });
+            let names = |notes: &[u8], text: &str| notes.windows(text.len().max(1)).any(|n| n == text.as_bytes());
+            agrees(perfetto::HEAD, contents) && notes.is_none_or(|notes| names(notes, source) && names(notes, workload))
+        }
+    }
+}
+
+/// The first bytes of each trace in this format from this source and of this workload, or some of them.
+#[must_use]
+pub fn start_of(format: Format, source: &str, workload: &str) -> Vec<u8> {
+    let header = Header { source: source.into(), workload: workload.into(), ..Header::default() };
+    match format {
+        Format::JsonLines => jsonl::start(&header),
+        Format::Csv => csv::start(&header),
+        Format::Perfetto => perfetto::HEAD.into(),
+    }
+}
+
+/// Whether two texts are the same, as far as both reach. An empty one agrees with none.
+fn agrees(head: &[u8], start: &[u8]) -> bool {
     let common = head.len().min(start.len());
-    head[..common] == start[..common]
+    common > 0 && head[..common] == start[..common]
 }
 
 /// Starts a trace: writes the header and returns what takes the records.
@@ -97,16 +129,22 @@ mod tests {
     #[test]
     fn traces_are_known_by_their_first_bytes() {
         let formats = [Format::Perfetto, Format::JsonLines, Format::Csv];
+        let header = Header { source: "sim".into(), workload: "w.yaml".into(), ..Header::default() };
+        let is_trace = |format, start: &[u8]| is_trace_of(format, "sim", "w.yaml", start);
         let start = |format| {
             let out = Shared::default();
-            writer(format, &Header::default(), Box::new(out.clone())).unwrap().flush().unwrap();
+            writer(format, &header, Box::new(out.clone())).unwrap().flush().unwrap();
             let mut bytes = out.0.lock().unwrap().clone();
             bytes.truncate(START);
             bytes
         };
         for format in formats {
             let own = start(format);
-            assert!((0..own.len()).all(|length| is_trace(format, &own[..length])), "{format:?}");
+            assert!((16..own.len()).all(|length| is_trace(format, &own[..length])), "{format:?}");
+            assert!(!is_trace(format, b""), "{format:?}: nothing shows whose it is");
+            for (source, workload) in [("run", "w.yaml"), ("sim", "v.yaml")] {
+                assert!(!is_trace_of(format, source, workload, &own), "{format:?}: {source} {workload}");
+            }
             for other in formats.into_iter().filter(|other| *other != format) {
                 assert!(!is_trace(format, &start(other)), "{format:?} {other:?}");
             }

@@ -1,7 +1,7 @@
 //! JSON lines: a header object (`"takt_trace":1`), an object per record, an `end` object. Times are nanoseconds.
 
 use crate::out::Out;
-use crate::row::{Row, Rows, header_from_json, header_to_json};
+use crate::row::{Row, Rows, header_from_json, header_to_json, source_and_workload};
 use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
 use std::io;
 use takt_core::model::WindowTable;
@@ -15,8 +15,10 @@ pub(crate) struct JsonLines {
     places: Vec<String>,
 }
 
-/// The begin of each file.
-pub(crate) const HEAD: &[u8] = br#"{"takt_trace":"#;
+/// The begin of each file of this source and workload.
+pub(crate) fn start(header: &Header) -> Vec<u8> {
+    source_and_workload(header).into_bytes()
+}
 
 impl JsonLines {
     pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<JsonLines> {

@@ -29,7 +29,7 @@ mod trace;
 pub mod why;
 pub mod window_table;
 
-pub use format::{Format, START, is_trace, read, writer};
+pub use format::{Format, START, is_trace_of, read, start_of, writer};
 pub use quantity::Quantity;
 pub use trace::{
     Change, DomainLabel, Footer, Header, Measured, MeterLabel, ReadError, Stamped, TaskLabel, Trace, Writer,

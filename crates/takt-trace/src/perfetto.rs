@@ -91,6 +91,11 @@ enum PowerCounter {
 /// The begin of each file, after the length of its first packet: the sequence, its cleared state, and the interned data.
 pub(crate) const HEAD: &[u8] = b"\x50\x01\x68\x01\xb8\x05\x01\x62";
 
+/// Title of the instant that names the source and the workload.
+pub(crate) const ABOUT: &str = "about this trace";
+/// So many bytes follow the title until both names have ended, without the names.
+pub(crate) const NAMES_MAX: usize = 40;
+
 /// The contents of the first packet. Another file is returned as it is.
 pub(crate) fn without_length(start: &[u8]) -> &[u8] {
     let Some((0x0a, rest)) = start.split_first() else { return start };
@@ -316,7 +321,7 @@ impl Perfetto {
             ("seed", &seed),
         ];
         let said = about.into_iter().filter(|(name, value)| *name != "settings" || !value.is_empty());
-        self.tell("about this trace", said);
+        self.tell(ABOUT, said);
     }
 
     /// Another policy takes over, as an instant beside what the header says.

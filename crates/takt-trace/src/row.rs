@@ -399,6 +399,17 @@ pub(crate) fn header_to_json(h: &Header) -> String {
     serde_json::to_string(&json).expect("strings and numbers always have a JSON form")
 }
 
+/// The begin of [`header_to_json`], as far as the workload.
+pub(crate) fn source_and_workload(h: &Header) -> String {
+    let header = Header { source: h.source.clone(), workload: h.workload.clone(), ..Header::default() };
+    let mut text = header_to_json(&header);
+    // Quotes in a name are escaped, so this is the next key.
+    if let Some(end) = text.find("\"policy\":") {
+        text.truncate(end);
+    }
+    text
+}
+
 pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     let h: HeaderJson = serde_json::from_str(text).map_err(|e| format!("this is not the header of a trace: {e}"))?;
     if h.takt_trace != VERSION {

@@ -2,9 +2,10 @@
 //!
 //! A module that is accepted needs a bounded amount of memory: to compile it, to instantiate it, and while it runs. `wasmi` takes the same fuel for
 //! an addition as for 64 bytes that `memory.fill` or `memory.copy` writes, which may take ten times as long. Both are replaced by calls of functions
-//! that first use fuel according to the length.
+//! that first use fuel according to the length. A function with many locals, which each call clears, begins with such a call, too.
 
 use crate::fault::LoadError;
+use std::sync::OnceLock;
 use wasm_encoder::reencode::{self, Reencode};
 use wasm_encoder::{BlockType, CodeSection, Function, FunctionSection, Instruction, TypeSection, ValType};
 use wasmparser::{Operator, Parser, Payload, ValidPayload, Validator, WasmFeatures};
@@ -24,8 +25,9 @@ const SEGMENTS: u32 = 1_000;
 const EXPORTS: u32 = 1_000;
 /// The most parameters or results of a function, which calls copy.
 const PARAMETERS: usize = 100;
-/// The most locals of a function, which calls clear.
+/// The most locals of a function, which calls clear. More than [`FREE_LOCALS`] cost fuel.
 const LOCALS: u64 = 1_000;
+const FREE_LOCALS: u32 = 16;
 /// The most bytes of all functions. A module with all of Takt's policies has a quarter.
 const CODE: u64 = 4 << 20;
 /// Bytes that a byte of a function takes at most until it is compiled.
@@ -60,13 +62,22 @@ pub(crate) fn accepted(bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
     Ok(module.finish())
 }
 
-/// Whether this process can allocate so many bytes, and the [`REST`]. The pages are not touched.
+static ALLOCATES: OnceLock<fn(usize) -> bool> = OnceLock::new();
+
+/// Sets the function that says whether this process can allocate so many bytes. In a process with locked memory it should not touch their pages, as an
+/// allocation would. The first call holds.
+pub fn ask_for_memory_by(allocates: fn(usize) -> bool) {
+    let _ = ALLOCATES.set(allocates);
+}
+
+/// Whether this process can allocate so many bytes, and the [`REST`].
 ///
 /// # Errors
 /// It cannot.
 pub(crate) fn find_memory(bytes: u64) -> Result<(), LoadError> {
     let wanted = usize::try_from(bytes.saturating_add(REST)).unwrap_or(usize::MAX);
-    Vec::<u8>::new().try_reserve_exact(wanted).map_err(|_| LoadError::NoMemory((wanted >> 20) as u64))
+    let allocates = ALLOCATES.get().copied().unwrap_or(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+    if allocates(wanted) { Ok(()) } else { Err(LoadError::NoMemory((wanted >> 20) as u64)) }
 }
 
 fn not_wasm(error: impl ToString) -> LoadError {
@@ -187,13 +198,31 @@ fn validate(bytes: &[u8]) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Writes the module with the costs of its bulk instructions. The two functions, and their type, are behind all others.
+/// Writes the module with the costs of its bulk instructions and its locals. The three functions, and their types, are behind all others.
 struct Charged {
     types: u32,
     functions: u32,
 }
 
 impl Charged {
+    /// Uses fuel for so many turns of a loop.
+    fn turns() -> Function {
+        let mut function = Function::new([]);
+        for instruction in [
+            Instruction::Loop(BlockType::Empty),
+            Instruction::LocalGet(0),
+            Instruction::I32Const(1),
+            Instruction::I32Sub,
+            Instruction::LocalTee(0),
+            Instruction::BrIf(0),
+            Instruction::End,
+            Instruction::End,
+        ] {
+            function.instruction(&instruction);
+        }
+        function
+    }
+
     /// Fills or copies memory, as `instruction` does, and uses fuel according to the length.
     fn bulk(instruction: &Instruction<'_>) -> Function {
         const LENGTH: u32 = 2;
@@ -235,6 +264,7 @@ impl Reencode for Charged {
     ) -> Result<(), reencode::Error<&'static str>> {
         reencode::utils::parse_type_section(self, types, section)?;
         types.ty().function([ValType::I32; 3], []);
+        types.ty().function([ValType::I32], []);
         Ok(())
     }
 
@@ -244,7 +274,7 @@ impl Reencode for Charged {
         section: wasmparser::FunctionSectionReader<'_>,
     ) -> Result<(), reencode::Error<&'static str>> {
         reencode::utils::parse_function_section(self, functions, section)?;
-        functions.function(self.types).function(self.types);
+        functions.function(self.types).function(self.types).function(self.types + 1);
         Ok(())
     }
 
@@ -256,6 +286,30 @@ impl Reencode for Charged {
         reencode::utils::parse_code_section(self, code, section)?;
         code.function(&Self::bulk(&Instruction::MemoryFill(0)));
         code.function(&Self::bulk(&Instruction::MemoryCopy { src_mem: 0, dst_mem: 0 }));
+        code.function(&Self::turns());
+        Ok(())
+    }
+
+    fn parse_function_body(
+        &mut self,
+        code: &mut CodeSection,
+        body: wasmparser::FunctionBody<'_>,
+    ) -> Result<(), reencode::Error<&'static str>> {
+        let mut function = self.new_function_with_parsed_locals(&body)?;
+        let mut locals = 0;
+        for group in body.get_locals_reader()? {
+            locals += group?.0;
+        }
+        if locals > FREE_LOCALS {
+            // A local has 8 bytes.
+            function.instruction(&Instruction::I32Const((locals >> (BYTES_PER_TURN_LOG2 - 3)) as i32));
+            function.instruction(&Instruction::Call(self.functions + 2));
+        }
+        let mut operators = body.get_operators_reader()?;
+        while !operators.eof() {
+            function.instruction(&self.parse_instruction(&mut operators)?);
+        }
+        code.function(&function);
         Ok(())
     }
 

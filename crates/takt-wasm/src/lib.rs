@@ -15,6 +15,7 @@ mod loaded;
 mod module;
 mod policy;
 
+pub use contents::ask_for_memory_by;
 pub use fault::{Failed, Fault, LoadError};
 pub use loaded::{Loaded, all, entry, find};
 pub use module::{load, load_bytes};

@@ -1,7 +1,7 @@
 //! What `sim` and `run` can do with a trace while it comes into being: write it, keep it to draw.
 
 use super::behind::{Single, Thread, behind};
-use super::series::{self, Bound, Current, Series};
+use super::series::{self, Bound, Current, Origin, Series};
 use crate::failure::Failure;
 use crate::files;
 use crate::progress::Progress;
@@ -85,8 +85,8 @@ fn range(text: &str) -> Result<Range, String> {
 }
 
 impl OutputArgs {
-    /// The files that are written, once it is known that their endings name what can be written.
-    pub(crate) fn files(&self) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
+    /// The files that are written, once it is known that their endings name what can be written. The trace has this source and workload.
+    pub(crate) fn files(&self, source: &str, workload: &str) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
         if self.json && self.to_stdout() {
             let message = "`--json` and `--trace -` would both write to standard output";
             return Err(Failure::input(
@@ -107,7 +107,7 @@ impl OutputArgs {
         }
         let bound = self.trace_bound();
         if let (Some(path), Some(bound)) = (trace.clone().find(|path| Format::from_path(path).is_some()), bound) {
-            series::ready(path, bound)?;
+            series::ready(path, bound, &Origin { source: source.into(), workload: workload.into() })?;
         }
         if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
             let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
@@ -184,7 +184,7 @@ impl Written {
 
     fn begun(&mut self, in_run: bool, header: &Header) -> io::Result<Box<dyn Writer + Send>> {
         if let Some((bound, rotate)) = &self.series {
-            let (behind, thread) = behind(Box::new(Current::create(&self.path, *bound)?));
+            let (behind, thread) = behind(Box::new(Current::create(&self.path, *bound, Origin::of(header))?));
             self.thread = Some(thread);
             let format = Format::from_path(&self.path).unwrap_or(Format::JsonLines);
             return Ok(Box::new(Series::new(format, header, behind, *bound, rotate.clone())?));

@@ -41,6 +41,8 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 | 1 | an output file or standard output could not be written |
 | 2 | bad input or usage, with file, line and column if there are any |
 | 3 | this machine lacks a permission, a kernel feature or a CPU; with the fix |
+| 3 | another process writes an output file, or has a CPU of the run |
+| 3 | a limit of this process is reached or too low: open files, CPU time, threads |
 
 `takt done` and `takt burn` end with the exit statuses of DEmOS's clients:
 

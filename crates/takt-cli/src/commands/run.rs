@@ -161,7 +161,8 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     })?;
     plan.announcer = announcer(args, &workload)?;
     let announcer = plan.announcer.clone();
-    let _outputs = files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
+    let _outputs =
+        files::ready([&args.input.file], args.output.files("run", &workload.source.name)?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     crate::input::warn(&workload.source, &workload.unbounded_events());
     let (length, realtime) = (args.duration.or(workload.settings.duration), plan.realtime);

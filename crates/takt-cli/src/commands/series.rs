@@ -4,8 +4,8 @@
 //! `t.2.jsonl` and so on, and the oldest file is removed. Each file begins with the header of the trace. The files are renamed by the
 //! thread that writes them, since a disk may hold that up.
 //!
-//! Only traces are renamed or removed: a file with such a name that holds something else is refused before the first record, and ends the trace when it
-//! comes later. The file that is written is locked at any instant ([`files`]), so that no other command takes its name.
+//! Only traces of the same source and workload are renamed or removed. A file with such a name that holds something else is refused before the first record,
+//! and ends the trace when it comes later. The file that is written is locked at any instant ([`files`]), so that no other command takes its name.
 
 use super::behind::{Behind, Sink};
 use crate::failure::Failure;
@@ -68,28 +68,46 @@ pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file begins as a trace does that has its name. An empty file is one whose writer died.
-fn is_trace(path: &Path) -> io::Result<bool> {
-    let Some(format) = Format::from_path(path) else { return Ok(false) };
-    let mut start = Vec::new();
-    File::open(path)?.take(takt_trace::START as u64).read_to_end(&mut start)?;
-    Ok(takt_trace::is_trace(format, &start))
+/// The source and the workload of a series, which the header of each of its files names.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) source: String,
+    pub(crate) workload: String,
 }
 
-/// Whether a series can have this name: each file that it would rename or remove is a trace.
+impl Origin {
+    pub(crate) fn of(header: &Header) -> Origin {
+        Origin { source: header.source.clone(), workload: header.workload.clone() }
+    }
+
+    /// Whether a file begins as a trace of this origin does that has its name.
+    fn has(&self, path: &Path) -> io::Result<bool> {
+        let Some(format) = Format::from_path(path) else { return Ok(false) };
+        let mut start = Vec::new();
+        File::open(path)?.take(takt_trace::START as u64).read_to_end(&mut start)?;
+        Ok(takt_trace::is_trace_of(format, &self.source, &self.workload, &start))
+    }
+}
+
+/// Whether a series can have this name: each file that it would rename or remove is a trace of the same source and workload.
 ///
 /// # Errors
 /// Status 2 when one is something else.
-pub(crate) fn ready(path: &Path, bound: Bound) -> Result<(), Failure> {
+pub(crate) fn ready(path: &Path, bound: Bound, origin: &Origin) -> Result<(), Failure> {
     let numbered = (1..bound.files).map(|number| older(path, number)).filter(|file| file.exists());
     let beyond = (bound.files..FILES_MAX).map(|number| older(path, number)).take_while(|file| file.exists());
-    let own = Some(path.to_owned()).filter(|path| path.exists());
+    // An empty file is written and not renamed.
+    let own =
+        Some(path.to_owned()).filter(|path| path.metadata().is_ok_and(|known| !known.is_file() || known.len() > 0));
     for file in own.into_iter().chain(numbered).chain(beyond) {
-        if file.is_file() && is_trace(&file).map_err(|e| Failure::file("read", &file, &e))? {
+        if file.is_file() && origin.has(&file).map_err(|e| Failure::file("read", &file, &e))? {
             continue;
         }
-        let message =
-            format!("`--trace-size` would rename or remove `{}`, which is no trace of that format", file.display());
+        let message = format!(
+            "`--trace-size` would rename or remove `{}`, which is no trace of `{}` in that format",
+            file.display(),
+            origin.workload
+        );
         return Err(Failure::input(
             Code::WrongFormat,
             message,
@@ -102,9 +120,9 @@ pub(crate) fn ready(path: &Path, bound: Bound) -> Result<(), Failure> {
 /// A file of the series that may be renamed or removed.
 ///
 /// # Errors
-/// It is no trace, or another process writes it.
-fn movable(file: PathBuf) -> io::Result<PathBuf> {
-    if !is_trace(&file)? {
+/// It is no trace of this origin, or another process writes it.
+fn movable(file: PathBuf, origin: &Origin) -> io::Result<PathBuf> {
+    if !origin.has(&file)? {
         return Err(io::Error::other(format!("`{}` is no file of this series", file.display())));
     }
     match files::lock_open(File::options().append(true).open(&file)?, &file, false) {
@@ -114,22 +132,30 @@ fn movable(file: PathBuf) -> io::Result<PathBuf> {
 }
 
 /// Makes room for the number 1: each older file gets the next number, and those beyond the bound are removed.
-fn shift(path: &Path, files: u64) -> io::Result<()> {
+fn shift(path: &Path, files: u64, origin: &Origin) -> io::Result<()> {
     // Also those of an earlier run with more files.
     for file in (files - 1..FILES_MAX).map(|number| older(path, number)).take_while(|file| file.exists()) {
-        fs::remove_file(movable(file)?)?;
+        fs::remove_file(movable(file, origin)?)?;
     }
     for number in (1..files - 1).rev().filter(|number| older(path, *number).exists()) {
-        fs::rename(movable(older(path, number))?, older(path, number + 1))?;
+        fs::rename(movable(older(path, number), origin)?, older(path, number + 1))?;
     }
     Ok(())
 }
 
+/// Makes a file with the begin of a header, so that it belongs to the series also where this process dies here.
+fn placeholder(path: &Path, origin: &Origin) -> io::Result<File> {
+    let format = Format::from_path(path).unwrap_or(Format::JsonLines);
+    let mut file = File::create_new(path)?;
+    file.write_all(&takt_trace::start_of(format, &origin.source, &origin.workload))?;
+    Ok(file)
+}
+
 /// Begins a new file in the place of one that gets the number 1. The name always belongs to a locked file.
-fn replace(path: &Path, files: u64) -> io::Result<Option<Locked>> {
-    shift(path, files)?;
+fn replace(path: &Path, files: u64, origin: &Origin) -> io::Result<Option<Locked>> {
+    shift(path, files, origin)?;
     let first = older(path, 1);
-    let locked = files::lock_open(File::create_new(&first)?, &first, true)?;
+    let locked = files::lock_open(placeholder(&first, origin)?, &first, true)?;
     match renameat_with(CWD, &first, CWD, path, RenameFlags::EXCHANGE) {
         Ok(()) => {}
         // The file system cannot exchange two files.
@@ -151,18 +177,19 @@ fn replace(path: &Path, files: u64) -> io::Result<Option<Locked>> {
 pub(crate) struct Current {
     path: PathBuf,
     files: u64,
+    origin: Origin,
     file: File,
     locked: Option<Locked>,
 }
 
 impl Current {
     /// Creates the first file. One of an earlier run becomes an older file of the series.
-    pub(crate) fn create(path: &Path, bound: Bound) -> io::Result<Current> {
+    pub(crate) fn create(path: &Path, bound: Bound, origin: Origin) -> io::Result<Current> {
         let mut locked = None;
         if path.is_file() && fs::metadata(path)?.len() > 0 {
-            locked = replace(path, bound.files)?;
+            locked = replace(path, bound.files, &origin)?;
         }
-        Ok(Current { path: path.to_owned(), files: bound.files, file: File::create(path)?, locked })
+        Ok(Current { path: path.to_owned(), files: bound.files, origin, file: File::create(path)?, locked })
     }
 }
 
@@ -178,7 +205,7 @@ impl Write for Current {
 impl Sink for Current {
     fn next(&mut self) -> io::Result<()> {
         // The lock of the old file ends after the new one is in its place.
-        self.locked = replace(&self.path, self.files)?;
+        self.locked = replace(&self.path, self.files, &self.origin)?;
         self.file = File::create(&self.path)?;
         Ok(())
     }
@@ -398,7 +425,11 @@ mod tests {
         assert_eq!(older(Path::new("d/t.jsonl"), 12), Path::new("d/t.12.jsonl"));
     }
 
-    const HEAD: &str = "{\"takt_trace\":1,";
+    const HEAD: &str = r#"{"takt_trace":1,"source":"run","workload":"w.yaml","#;
+
+    fn origin() -> Origin {
+        Origin { source: "run".into(), workload: "w.yaml".into() }
+    }
 
     #[test]
     fn no_file_is_left_beyond_the_bound() {
@@ -407,45 +438,62 @@ mod tests {
         let write = |round: &str| fs::write(&path, format!("{HEAD}{round}")).unwrap();
         for round in 0..9 {
             write(&round.to_string());
-            drop(replace(&path, 4).unwrap());
+            drop(replace(&path, 4, &origin()).unwrap());
         }
         let texts = || {
             let texts = files(&path).into_iter().filter_map(|file| fs::read_to_string(file).ok());
             texts.map(|text| text.replace(HEAD, "")).collect::<Vec<_>>()
         };
-        // The last new file was empty.
-        assert_eq!(texts(), ["6", "7", "8"]);
+        // The last new file holds the begin of a header.
+        assert_eq!(texts(), ["6", "7", "8", ""]);
         // An earlier run had more.
         write("9");
-        drop(replace(&path, 2).unwrap());
-        assert_eq!(texts(), ["9"]);
+        drop(replace(&path, 2, &origin()).unwrap());
+        assert_eq!(texts(), ["9", ""]);
     }
 
-    /// A file of another program that has a name of the series stays, before the first record and later.
+    /// A file of another program, or of another run, that has a name of the series stays, before the first record and later.
     #[test]
-    fn only_traces_are_renamed_and_removed() {
+    fn only_traces_of_the_workload_are_renamed_and_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("data.csv");
-        let bound = Bound { size: LEAST, files: 5 };
-        ready(&path, bound).unwrap();
-        for number in [0, 1, 4, 5, 7] {
-            let file = if number == 0 { path.clone() } else { older(&path, number) };
-            fs::write(&file, "at_ns,value\n1,2\n").unwrap();
-            // The number 7 is reached only where 5 and 6 are there.
-            assert_eq!(ready(&path, bound).is_err(), number != 7, "{number}");
-            fs::write(older(&path, 5), "").unwrap();
-            fs::write(older(&path, 6), "").unwrap();
-            let reached = ready(&path, bound).is_err();
-            fs::remove_file(older(&path, 5)).unwrap();
-            fs::remove_file(older(&path, 6)).unwrap();
-            assert_eq!(reached, number != 5, "{number}");
-            let _ = fs::remove_file(&file);
+        let others = [
+            "data.csv at_ns,value\n1,2\n",
+            "data.csv ",
+            r#"data.jsonl {"takt_trace":1,"source":"run","workload":"v.yaml","policy":"edf","#,
+            r#"data.jsonl {"takt_trace":1,"source":"sim","workload":"w.yaml","policy":"edf","#,
+        ];
+        for (name, text) in others.into_iter().map(|other| other.split_once(' ').unwrap()) {
+            let path = dir.path().join(name);
+            let bound = Bound { size: LEAST, files: 5 };
+            let ready = || ready(&path, bound, &origin());
+            ready().unwrap();
+            let format = Format::from_path(&path).unwrap();
+            let own = takt_trace::start_of(format, "run", "w.yaml");
+            for number in [0, 1, 4, 5, 7] {
+                let file = if number == 0 { path.clone() } else { older(&path, number) };
+                fs::write(&file, text).unwrap();
+                // The number 7 is reached only where 5 and 6 are there. An empty file that is written loses nothing.
+                let unharmed = number == 7 || number == 0 && text.is_empty();
+                assert_eq!(ready().is_err(), !unharmed, "{number} {text}");
+                let before = [5, 6].into_iter().filter(|before| *before < number);
+                before.clone().for_each(|before| fs::write(older(&path, before), &own).unwrap());
+                assert_eq!(ready().is_err(), number != 0 || !text.is_empty(), "{number} {text}");
+                before.for_each(|before| fs::remove_file(older(&path, before)).unwrap());
+                fs::remove_file(&file).unwrap();
+            }
+            fs::write(older(&path, 4), text).unwrap();
+            fs::write(&path, &own).unwrap();
+            let refused = replace(&path, 5, &origin()).unwrap_err().to_string();
+            assert!(refused.contains("data.4."), "{refused}");
+            assert_eq!(fs::read_to_string(older(&path, 4)).unwrap(), text);
+            assert!(!older(&path, 1).exists());
+            fs::remove_file(older(&path, 4)).unwrap();
+            // The begin of its own header is that of a run that was killed there.
+            ready().unwrap();
+            drop(replace(&path, 5, &origin()).unwrap());
+            ready().unwrap();
+            [path.clone(), older(&path, 1)].iter().for_each(|file| fs::remove_file(file).unwrap());
         }
-        fs::write(older(&path, 4), "mine").unwrap();
-        fs::write(&path, "at_ns,applied_ns").unwrap();
-        assert!(replace(&path, 5).unwrap_err().to_string().contains("data.4.csv"));
-        assert_eq!(fs::read_to_string(older(&path, 4)).unwrap(), "mine");
-        assert!(!older(&path, 1).exists());
     }
 
     /// The name of the series always belongs to a locked file, however often the file changes.
@@ -453,7 +501,7 @@ mod tests {
     fn the_file_that_is_written_is_locked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.jsonl");
-        let mut current = Current::create(&path, Bound { size: LEAST, files: 3 }).unwrap();
+        let mut current = Current::create(&path, Bound { size: LEAST, files: 3 }, origin()).unwrap();
         for round in 0..4 {
             current.write_all(HEAD.as_bytes()).unwrap();
             current.next().unwrap();

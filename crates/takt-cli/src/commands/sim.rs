@@ -117,8 +117,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay).chain(&args.changes);
-    let _outputs =
-        files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows).chain(&args.energy))?;
+    let _outputs = files::ready(
+        read,
+        args.output
+            .files("sim", &workload.source.name)?
+            .chain(&args.rounds)
+            .chain(&args.emit_windows)
+            .chain(&args.energy),
+    )?;
     let (record, changing) = if args.replay.is_some() { (record, None) } else { (None, record) };
     let given = changing.map(|record| changes(record, &mut workload)).transpose()?;
     let (length, replayed) = prepare(args, record, given.as_ref(), &mut workload)?;

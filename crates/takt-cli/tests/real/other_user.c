@@ -2,7 +2,8 @@
  * Attempts of another user against runs of root. It prints a line for each attempt: its name, a tab, and `refused` or `SUCCEEDED`.
  *
  * actor try RUN FOLDER TASK TAKT WATCHER STARTER
- * actor hold FOLDER NAME...: has abstract names of sockets, until there is the file `over`.
+ * actor hold FOLDER NAME...: has abstract names of sockets and many more like the last one, a folder of /tmp, and locks of the trace of root, until there is
+ *     the file `over`.
  * actor forge RUN GROUP FOLDER: a process with the marks of a group, until there is the file `over`. It reports what was done to it.
  */
 #define _GNU_SOURCE
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -187,11 +189,30 @@ static int forge(char **arguments, char *program)
 	return raised || signalled;
 }
 
+/* So many names make the list of names long that root's Takt searches. */
+#define FLOOD 3000
+
 static int hold(const char *folder, int count, char **names)
 {
 	char path[256], name[128];
 	struct timespec step = { 0, 1000000 };
-	int n;
+	struct rlimit files = { 0, 0 };
+	struct flock all = { F_RDLCK, SEEK_SET, 0, 0, 0 };
+	int n, trace;
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	for (n = 0; n < FLOOD; n++) {
+		snprintf(name, sizeof name, "@%s-%d", names[count - 1], n);
+		if (!socket_at(name, bind))
+			break;
+	}
+	mkdir("/tmp/takt-0", 0777);
+	snprintf(path, sizeof path, "%s/t.jsonl", folder);
+	trace = open(path, O_RDONLY);
+	if (trace < 0 || flock(trace, LOCK_EX) != 0 || fcntl(trace, F_OFD_SETLK, &all) != 0)
+		return 1;
 
 	for (n = 0; n < count; n++) {
 		snprintf(name, sizeof name, "@%s", names[n]);
@@ -203,6 +224,7 @@ static int hold(const char *folder, int count, char **names)
 	snprintf(path, sizeof path, "%s/over", folder);
 	while (access(path, F_OK) != 0)
 		nanosleep(&step, NULL);
+	rmdir("/tmp/takt-0");
 	return 0;
 }
 

@@ -73,8 +73,10 @@ impl Isolation {
             owner: Some(*run),
         };
         // Only the death of the run lets others undo it.
-        run.outlast(Outlasts::Isolation)
-            .map_err(|e| Refusal::Machine(e.to_string(), "make /run writable for root".into()))?;
+        run.outlast(Outlasts::Isolation).map_err(|e| match e.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Refusal::Full(e.to_string()),
+            _ => Refusal::Machine(e.to_string(), "make /run writable for root".into()),
+        })?;
         let created = isolator.create(&request)?;
         Ok(Isolation { run: *run, name: request.name, cpus: *cpus, created, exists: true })
     }

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Table { input, json } => print_table(input, *json),
         Command::Emulate { image, read, timeout, stream } => {
             let (workload, table) = tabled(&read.input)?;
-            let _outputs = ready(read, [image].into_iter().chain([&read.input.file]), stream.iter())?;
+            let _outputs = ready(read, &workload, [image].into_iter().chain([&read.input.file]), stream.iter())?;
             let ran = emulator::run(image, *timeout)?;
             if let Some(path) = stream {
                 files::write(path, &ran.stream)?;
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Command::Decode { stream, read } => {
             let (workload, table) = tabled(&read.input)?;
-            let _outputs = ready(read, [stream].into_iter().chain([&read.input.file]), [])?;
+            let _outputs = ready(read, &workload, [stream].into_iter().chain([&read.input.file]), [])?;
             let bytes = std::fs::read(stream).map_err(|e| Failure::file("read", stream, &e))?;
             decode(read, &stream.display().to_string(), &bytes, workload, &table)
         }
@@ -121,10 +121,11 @@ pub(crate) fn findings() -> [Finding; 2] {
 
 fn ready<'p>(
     read: &'p Read,
+    workload: &Workload,
     inputs: impl Iterator<Item = &'p PathBuf>,
     more: impl IntoIterator<Item = &'p PathBuf>,
 ) -> Result<files::Outputs, Failure> {
-    files::ready(inputs, read.output.files()?.chain(&read.record).chain(more))
+    files::ready(inputs, read.output.files("run", &workload.source.name)?.chain(&read.record).chain(more))
 }
 
 /// The workload, and its table. A workload that is not schedulable has one, too.
