@@ -1,9 +1,7 @@
 //! The report opens in a browser that has no network.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
 use takt_latency::{Explanation, Results, Scenario, Worst, html};
-use takt_testing::{Capability, skip};
+use takt_testing::{Capability, browse, skip};
 
 /// Three scenarios with two thousand samples each, and one that was not measured.
 fn results() -> Results {
@@ -27,27 +25,6 @@ fn results() -> Results {
     results
 }
 
-/// A headless browser without a network, or `None` where none is installed.
-fn browser(arguments: &[&str], page: &Path) -> Option<std::process::Output> {
-    let installed = |name: &&&str| {
-        let mut version = Command::new(name);
-        version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        version.status().is_ok_and(|status| status.success())
-    };
-    let name = ["chromium", "chromium-browser", "google-chrome"].iter().find(installed)?;
-    let profile = page.parent()?.join("profile");
-    let root = Command::new("unshare").args(["--net", "true"]).status().is_ok_and(|status| status.success());
-    let mut command = if root { Command::new("unshare") } else { Command::new(name) };
-    if root {
-        command.args(["--net", name]);
-    }
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
-    command.args(["--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,2200"]);
-    command.arg(format!("--user-data-dir={}", profile.display())).args(arguments);
-    command.arg(format!("file://{}", page.display())).stdin(Stdio::null());
-    Some(command.output().expect("it was started before"))
-}
-
 #[test]
 fn the_report_opens_in_a_browser_without_a_network() {
     let room = tempfile::tempdir().unwrap();
@@ -55,7 +32,7 @@ fn the_report_opens_in_a_browser_without_a_network() {
     std::fs::write(&page, html(&results(), 1)).unwrap();
     let picture = room.path().join("report.png");
     let screenshot = format!("--screenshot={}", picture.display());
-    let Some(shown) = browser(&["--dump-dom"], &page) else {
+    let Some(shown) = browse(&page, "", &["--dump-dom", "--window-size=1200,2200"]) else {
         return skip(Capability::Browser, "neither chromium nor google-chrome is installed");
     };
     let dom = String::from_utf8_lossy(&shown.stdout);
@@ -74,7 +51,7 @@ fn the_report_opens_in_a_browser_without_a_network() {
         assert_eq!(dom.matches(part).count(), count, "{part}: {dom}");
     }
     assert!(!said.contains("net::ERR"), "{said}");
-    let taken = browser(&[&screenshot], &page).unwrap();
+    let taken = browse(&page, "", &[&screenshot, "--window-size=1200,2200"]).unwrap();
     let bytes = std::fs::metadata(&picture).map_or(0, |file| file.len());
     // A blank page of that size has some kilobytes.
     assert!(bytes > 40_000, "{bytes} bytes: {}", String::from_utf8_lossy(&taken.stderr));

@@ -168,7 +168,7 @@ impl Capability {
             Capability::Users => may(SETUID) && has_program("setpriv"),
             Capability::Mounts => may(SYS_ADMIN) && has_program("unshare"),
             Capability::Dpkg => has_program("dpkg-deb"),
-            Capability::Browser => ["chromium", "chromium-browser", "google-chrome"].into_iter().any(has_program),
+            Capability::Browser => crate::browser::BROWSERS.into_iter().any(has_program),
             Capability::Calm => false,
         }
     }

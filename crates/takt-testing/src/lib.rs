@@ -1,13 +1,15 @@
-//! Shared parts of Takt's tests: the property runner ([`for_all`]), the capabilities of machines ([`Capability`]), and
-//! imitated machines ([`sysfs`]).
+//! Shared parts of Takt's tests: the property runner ([`for_all`]), the capabilities of machines ([`Capability`]),
+//! imitated machines ([`sysfs`]), and a browser for pages ([`browse`]).
 //!
 //! Every run draws from a fresh seed. `TAKT_SEED` chooses the seed and `TAKT_CASES` the number of cases; a failure prints both, with the command
 //! that repeats it. The seed of a failing case is kept in a file beside the test (`NAME.proptest-regressions`), which belongs in the repository:
 //! later runs begin with that case.
 
+mod browser;
 mod capability;
 pub mod sysfs;
 
+pub use browser::browse;
 pub use capability::{Capability, SKIPPED, append, skip};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{

@@ -15,6 +15,7 @@ use takt_core::model::WindowTable;
 use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
+use takt_trace::page::PageWriter;
 use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Trace, Writer};
 use takt_workload::Code;
 
@@ -30,7 +31,7 @@ const TEXT_MAX: usize = 400;
 /// Options about traces.
 #[derive(clap::Args, Default, Debug)]
 pub(crate) struct OutputArgs {
-    /// Write a trace; the ending is the format: .pftrace (Perfetto), .jsonl or .csv. `-` is JSON lines on standard output
+    /// Write a trace; the ending is the format: .pftrace (Perfetto), .jsonl, .csv or .html (a page). `-` is JSON lines on standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     /// Begin another file when the trace has so many bytes, such as 64M: the last one becomes OUT with the number 1 before its ending
@@ -109,8 +110,13 @@ impl OutputArgs {
         if let (Some(path), Some(bound)) = (trace.clone().find(|path| Format::from_path(path).is_some()), bound) {
             series::ready(path, bound, &Origin { source: source.into(), workload: workload.into() })?;
         }
-        if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
-            let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
+        if let Some(path) = trace.clone().find(|path| self.trace_size.is_some() && is_page(path)) {
+            let message = format!("`--trace-size` divides a trace, and `{}` is a page", path.display());
+            let hint = "write the trace as .jsonl or .csv, or leave `--trace-size` out";
+            return Err(Failure::input(Code::ConflictingOptions, message, hint));
+        }
+        if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none() && !is_page(path)) {
+            let hint = "name it .pftrace (Perfetto), .jsonl, .csv or .html";
             return Err(Failure::input(
                 Code::WrongFormat,
                 format!("the ending of `{}` names no trace format", path.display()),
@@ -144,6 +150,11 @@ impl OutputArgs {
     pub(crate) fn takes_stdout(&self) -> bool {
         self.json || self.to_stdout()
     }
+}
+
+/// Whether the ending of a path is that of a page.
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "html")
 }
 
 /// What a file of records holds.
@@ -199,6 +210,7 @@ impl Written {
             (out, self.thread) = (Box::new(writer), Some(thread));
         }
         Ok(match self.kind {
+            Kind::Trace if is_page(&self.path) => Box::new(PageWriter::new(header, out)),
             Kind::Trace => takt_trace::writer(Format::from_path(&self.path).unwrap_or(Format::JsonLines), header, out)?,
             Kind::Jobs => Box::new(JobTable::new(header, out)?),
         })

@@ -1,5 +1,6 @@
 //! `takt trace`: what a simulation or a run recorded.
 
+mod view;
 mod why;
 
 use super::series;
@@ -102,6 +103,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Write a trace as one HTML page that opens in a browser without a network: lanes to zoom, search, the causes of late jobs
+    View {
+        /// A .jsonl or .csv trace
+        trace: PathBuf,
+        /// Another trace of the same workload, drawn below each lane, with the differences
+        #[arg(long)]
+        with: Option<PathBuf>,
+        /// Where to write the page; the ending is .html
+        #[arg(short, long)]
+        output: PathBuf,
+        /// With another trace: instants that differ by at most this are equal
+        #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
+        tolerance: Span,
+    },
     /// Divide the response time of a job by its causes: own work, other tasks, blocking, lateness of the scheduler
     Why {
         /// A .jsonl or .csv trace
@@ -165,6 +180,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Command::Kernel { trace, switches, tolerance, busy, json } => {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
+        }
+        Command::View { trace, with, output, tolerance } => {
+            let other = with.as_deref().map(|path| Ok::<_, Failure>((path, read(path)?))).transpose()?;
+            let other = other.as_ref().map(|(path, trace)| (*path, trace));
+            view::view((trace, &read(trace)?), other, output, *tolerance)
         }
         Command::Why { trace, job, json } => why::explain(&read(trace)?, job, *json, &mut out),
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {

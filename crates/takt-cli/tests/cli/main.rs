@@ -32,4 +32,5 @@ mod sweep;
 #[path = "../tmux/mod.rs"]
 mod tmux;
 mod top;
+mod view;
 mod why;

@@ -1,0 +1,43 @@
+//! `takt trace view`: a trace as one page for a browser.
+
+use crate::failure::Failure;
+use crate::files::{self, ready};
+use crate::outcome::{Outcome, Verdict};
+use crate::progress::Progress;
+use std::path::Path;
+use takt_core::time::Span;
+use takt_trace::Trace;
+use takt_trace::page::{self, PageOptions};
+use takt_workload::Code;
+
+/// Writes the page of a trace, with another one below each lane.
+pub(super) fn view(
+    (trace, first): (&Path, &Trace),
+    with: Option<(&Path, &Trace)>,
+    output: &Path,
+    tolerance: Span,
+) -> Outcome {
+    if output.extension().is_none_or(|e| e != "html") {
+        let message = format!("`{}` does not end in .html", output.display());
+        return Err(Failure::input(Code::WrongFormat, message, "a page is written as HTML: name it .html"));
+    }
+    let inputs: Vec<_> =
+        [Some(trace), with.map(|(path, _)| path)].into_iter().flatten().map(Path::to_path_buf).collect();
+    if let Some((path, other)) = with {
+        let tasks = |trace: &Trace| trace.header.labels();
+        if !tasks(first).iter().any(|label| tasks(other).contains(label)) {
+            let message = format!("`{}` and `{}` have no task in common", trace.display(), path.display());
+            return Err(Failure::input(Code::OtherRecord, message, "give two traces of the same workload"));
+        }
+    }
+    let _outputs = ready(&inputs, [&output.to_path_buf()])?;
+    let progress = Progress::busy("drawing");
+    let page = page::page(first, &PageOptions { with: with.map(|(_, other)| other), tolerance });
+    progress.finish();
+    let page = page.map_err(|e| {
+        let hint = "cut the trace, as in `takt trace convert TRACE PART.jsonl --from 1s --to 2s`";
+        Failure::input(Code::LimitExceeded, e, hint)
+    })?;
+    files::write(output, page)?;
+    Ok(Verdict::Done)
+}

@@ -1,0 +1,215 @@
+//! `takt trace view`: the page of a trace, opened in a browser without a network and driven by its own test.
+
+use crate::common::{Room, workloads};
+use crate::machine::{Capability, skip};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use takt_core::record::Outcome;
+use takt_core::time::{Span, Time};
+use takt_testing::browse;
+use takt_trace::Trace;
+use takt_trace::summary::summarize;
+use takt_trace::timeline::Timeline;
+use takt_trace::why::Causes;
+
+/// The findings of the page's own test; `None` without a browser.
+fn tested(page: &Path) -> Option<Value> {
+    let arguments = ["--dump-dom", "--virtual-time-budget=60000", "--window-size=1200,900"];
+    let Some(shown) = browse(page, "#selftest", &arguments) else {
+        skip(Capability::Browser, "neither chromium nor google-chrome is installed");
+        return None;
+    };
+    let (dom, said) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    // The browser's own pages write there, too.
+    let of_page = |line: &&str| line.contains("CONSOLE") && line.contains("source: file:");
+    let console: Vec<&str> = said.lines().filter(of_page).collect();
+    assert!(console.is_empty() && !said.contains("net::ERR"), "{}: {console:?}", page.display());
+    let (_, rest) = dom.split_once("<pre id=\"selftest\">").unwrap_or_else(|| panic!("{}: {said}", page.display()));
+    let text = rest.split_once("</pre>").expect("the element ends").0;
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["errors"], serde_json::json!([]), "{}", page.display());
+    Some(result)
+}
+
+/// The text of the page about a job.
+fn job_text(label: &str, job: &takt_trace::timeline::Job, end: Time) -> String {
+    let mut text = format!("{label}#{}, released {}", job.number, job.release);
+    let word = |outcome| match outcome {
+        Outcome::Completed => "completed",
+        Outcome::BudgetUsed => "budget used",
+        Outcome::Overrun => "overrun",
+        Outcome::Aborted => "aborted",
+        Outcome::Exited => "exited",
+        Outcome::Skipped => "skipped",
+    };
+    if let Some(deadline) = job.deadline {
+        text += &format!(", deadline {deadline}");
+    }
+    match job.finish {
+        None => text += ", not over at the end",
+        Some((at, outcome)) => {
+            text += &format!(", {} {at}, response {}", word(outcome), at - job.release);
+            if let Some(deadline) = job.deadline {
+                text += &format!(", slack {}", deadline - at);
+            }
+        }
+    }
+    if job.missed(end) {
+        text += if job.deadline.is_some() { ", deadline missed" } else { ", missed" };
+    }
+    text
+}
+
+/// Everything that the page found agrees with what the library finds in the trace.
+fn agrees(page: &Path, trace: &Trace) {
+    let Some(result) = tested(page) else { return };
+    let (name, line, summary) = (page.display(), Timeline::of(trace), summarize(trace));
+    let labels = trace.header.labels();
+    for (check, holds) in result["checks"].as_object().unwrap() {
+        assert_eq!(holds, true, "{name}: {check}");
+    }
+    assert_eq!(result["pieces"], line.intervals.len(), "{name}");
+    assert_eq!(result["end"].as_f64(), Some(line.end.ns() as f64), "{name}");
+    for (index, (task, found)) in summary.tasks.iter().zip(result["tasks"].as_array().unwrap()).enumerate() {
+        let c = &task.counts;
+        let mut expected =
+            vec![("dispatches", c.dispatches), ("preemptions", c.preemptions), ("migrations", c.migrations)];
+        // In a window table a job may take several activations, and the page has activations.
+        if trace.header.tasks[index].completion.is_none() {
+            expected.extend([("released", c.released), ("completed", c.completed), ("met", c.met)]);
+            expected.extend([("missed", c.missed), ("aborted", c.aborted)]);
+        }
+        for (key, count) in expected {
+            assert_eq!(found[key], count, "{name}: {} {key}", task.name);
+        }
+        let own = line.intervals.iter().filter(|i| i.task.index() == index);
+        let ran = own.fold(Span::ZERO, |sum, i| sum + (i.to - i.from));
+        assert_eq!(found["ran"].as_f64(), Some(ran.ns() as f64), "{name}: {}", task.name);
+    }
+    let jobs = line.jobs.iter().flatten().take(500);
+    let jobs: Vec<String> = jobs.map(|job| job_text(&labels[job.task.index()], job, line.end)).collect();
+    assert_eq!(result["jobs"], serde_json::json!(jobs), "{name}");
+    let mut missed: Vec<_> = line.jobs.iter().flatten().filter(|job| job.missed(line.end)).collect();
+    missed.sort_by_key(|job| (job.deadline.or(job.over()).unwrap_or(line.end), job.task, job.number));
+    let visited = result["misses"].as_array().unwrap();
+    assert_eq!(visited.len(), missed.len().min(40), "{name}");
+    let causes = Causes::of(trace);
+    for (job, found) in missed.iter().zip(visited) {
+        let label = &labels[job.task.index()];
+        assert_eq!(found["job"], job_text(label, job, line.end), "{name}");
+        assert_eq!(found["shown"], true, "{name}: {label}");
+        let why = causes.why(job.task, job.number).unwrap();
+        let parts = why.parts.iter().map(|p| [p.cause.describe(trace, &labels), p.time.to_string()]);
+        assert_eq!(found["why"], serde_json::json!(parts.collect::<Vec<_>>()), "{name}: {label}");
+    }
+    let last = line.jobs.iter().filter_map(|jobs| jobs.last()).take(20);
+    let last: Vec<_> = last.map(|job| job_text(&labels[job.task.index()], job, line.end)).collect();
+    assert_eq!(result["found"], serde_json::json!(last), "{name}");
+    for hover in result["hovers"].as_array().unwrap() {
+        let hover = hover.as_str().unwrap();
+        let (first, second) = hover.split_once('\n').unwrap_or_else(|| panic!("{name}: {hover}"));
+        assert!(
+            line.jobs.iter().flatten().any(|job| job_text(&labels[job.task.index()], job, line.end) == first),
+            "{hover}"
+        );
+        let is_piece = |i: &takt_trace::timeline::Interval| {
+            second.contains(&format!("{} to {} ({})", i.from, i.to, i.to - i.from))
+                && first.starts_with(&format!("{}#{}", labels[i.task.index()], i.job))
+        };
+        assert!(line.intervals.iter().any(is_piece), "{name}: {hover}");
+    }
+}
+
+fn files() -> Vec<PathBuf> {
+    let list = |dir: PathBuf| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let all = list(workloads()).chain(list(workloads().join("features")));
+    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    all.sort();
+    assert!(all.len() > 50);
+    all
+}
+
+/// The page of each workload of the repository says what the library says of its trace.
+#[test]
+fn the_pages_of_all_workloads_agree_with_their_traces() {
+    let room = Room::new();
+    let mut opened = 0;
+    for file in files() {
+        let file = file.to_str().unwrap();
+        let done = room.takt(&["sim", file, "--duration", "200ms", "--trace", "t.jsonl"]);
+        // Some workloads are for runs only.
+        if done.code() != 0 {
+            continue;
+        }
+        room.takt(&["trace", "view", "t.jsonl", "-o", "t.html"]).expect(0);
+        agrees(&room.path("t.html"), &room.trace("t.jsonl"));
+        opened += 1;
+    }
+    assert!(opened > 40, "{opened}");
+}
+
+const TWO: &str = "policy: edf\ntasks:\n  - {name: '</script><b>x', period: 10ms, runtime: 6ms}\n  - {name: \"a\\\"&\", period: 15ms, runtime: 7ms}\n";
+
+/// A name ends no element, a cut trace is shown as far as it goes, and an overlay has the verdict of the comparison.
+#[test]
+fn names_cut_traces_and_overlays() {
+    let room = Room::with(TWO);
+    room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"]).expect(0);
+    // A simulation and `view` write the same page.
+    room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "direct.html"]).expect(0);
+    room.takt(&["trace", "view", "t.jsonl", "-o", "t.html"]).expect(0);
+    assert_eq!(room.text("direct.html"), room.text("t.html"));
+    let page = room.text("t.html");
+    assert!(page.contains("default-src 'none'") && !page.contains("<b>x"), "{page}");
+    for word in ["http://", "https://", "src=", "@import", "url("] {
+        let outside = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "").replace("url(#", "");
+        assert!(!outside.contains(word), "{word}");
+    }
+    agrees(&room.path("t.html"), &room.trace("t.jsonl"));
+
+    let text = room.text("t.jsonl");
+    fs::write(room.path("cut.jsonl"), &text[..text.len() / 2]).unwrap();
+    room.takt(&["trace", "view", "cut.jsonl", "-o", "cut.html"]).expect(0);
+    agrees(&room.path("cut.html"), &room.trace("cut.jsonl"));
+
+    room.takt(&["sim", "w.yaml", "--policy", "rm", "--duration", "100ms", "--trace", "rm.jsonl"]).expect(0);
+    room.takt(&["trace", "view", "t.jsonl", "--with", "rm.jsonl", "-o", "both.html"]).expect(0);
+    agrees(&room.path("both.html"), &room.trace("t.jsonl"));
+    if let Some(result) = tested(&room.path("both.html")) {
+        let said = room.takt(&["trace", "diff", "t.jsonl", "rm.jsonl"]).expect(1).stdout;
+        let verdict = result["verdict"].as_str().unwrap();
+        // The command shortens the largest difference; the counts and the order are the same.
+        let counts = said.split(", largest").next().unwrap();
+        assert!(verdict.starts_with(counts), "{verdict}\n{said}");
+        assert!(!result["differences"].as_array().unwrap().is_empty());
+    }
+    let other = Room::with("policy: edf\ntasks: [{name: z, period: 10ms, runtime: 1ms}]\n");
+    other.takt(&["sim", "w.yaml", "--trace", "z.jsonl"]).expect(0);
+    let z = other.path("z.jsonl");
+    let refused = room.takt(&["trace", "view", "t.jsonl", "--with", z.to_str().unwrap(), "-o", "z.html"]).expect(2);
+    assert!(refused.stderr.contains("[other-record]"), "{}", refused.stderr);
+    room.takt(&["trace", "view", "t.jsonl", "-o", "t.txt"]).expect(2);
+    room.takt(&["trace", "view", "t.jsonl", "-o", "t.jsonl"]).expect(2);
+}
+
+/// A page takes at most 6 bytes for a piece, and 150 KB besides.
+#[test]
+fn pages_are_small() {
+    let periods = [5, 7, 8, 10, 11, 12, 13, 16, 17, 19, 20, 23, 25, 28, 32, 40];
+    let task = |(index, period): (usize, &u32)| {
+        format!("  - {{name: t{index:02}, period: {period}ms, runtime: {}us}}\n", period * 240)
+    };
+    let tasks: String = periods.iter().enumerate().map(task).collect();
+    let room = Room::with(&format!("policy: g-edf\ncpus: 0-3\ntasks:\n{tasks}"));
+    room.takt(&["sim", "w.yaml", "--duration", "20s", "--trace", "t.jsonl"]).expect(0);
+    room.takt(&["trace", "view", "t.jsonl", "-o", "t.html"]).expect(0);
+    let pieces = Timeline::of(&room.trace("t.jsonl")).intervals.len();
+    let bytes = fs::metadata(room.path("t.html")).unwrap().len() as usize;
+    assert!(pieces > 10_000 && bytes <= 6 * pieces + 150_000, "{bytes} bytes for {pieces} pieces");
+    room.takt(&["sim", "w.yaml", "--duration", "10ms", "--trace", "s.html"]).expect(0);
+    let small = fs::metadata(room.path("s.html")).unwrap().len();
+    assert!(small <= 150_000, "{small} bytes for a short trace");
+    agrees(&room.path("t.html"), &room.trace("t.jsonl"));
+}

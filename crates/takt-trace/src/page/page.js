@@ -1,0 +1,1011 @@
+'use strict';
+// Draws the trace of this page. Times are nanoseconds; a piece is a stretch in which a job has its CPUs.
+const FILLS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#cc79a7', '#f0e442', '#999999'];
+const LOCKED_OUT = '#d55e00', ASLEEP = '#9ecae1', SWITCH = '#7b3294', OTHER = '#888888';
+const REASONS = ['still running', 'preempted', 'suspended', 'migrated', 'finished', 'blocked'];
+const OUTCOMES = ['unfinished', 'completed', 'budget used', 'overrun', 'aborted', 'exited', 'skipped'];
+const [HAS_DEADLINE, CUT_OFF, HAS_HANDLER, MISSED] = [8, 16, 32, 64];
+const LEFT_LEAST = 90, AXIS = 22, OVERVIEW = 16, TOP = AXIS + OVERVIEW + 4, CPU_ROW = 24, TASK_ROW = 34, GROUP_ROW = 18, OTHER_ROW = 9;
+const errors = [];
+addEventListener('error', event => errors.push(String(event.message)));
+addEventListener('unhandledrejection', event => errors.push(String(event.reason)));
+
+/** The exact text of a time, in the largest unit that takes at most three decimals. */
+function text(ns) {
+  const sign = ns < 0 ? '-' : '', value = Math.abs(Math.round(ns));
+  if (value === 0) return '0s';
+  const [name, unit, digits] = [['s', 1e9, 9], ['ms', 1e6, 6], ['us', 1e3, 3], ['ns', 1, 0]].find(([, unit]) => value >= unit && (unit < 1e6 || value % (unit / 1000) === 0));
+  const rest = String(value % unit).padStart(digits, '0').replace(/0+$/, '');
+  return sign + Math.floor(value / unit) + (digits && rest ? '.' + rest : '') + name;
+}
+/** A time with four digits. */
+function short(ns) {
+  const size = Math.abs(ns);
+  if (size < 1000) return text(ns);
+  const [name, unit] = [['s', 1e9], ['ms', 1e6], ['us', 1e3]].find(([, unit]) => size >= unit);
+  return String(Number((ns / unit).toPrecision(4))) + name;
+}
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+/** The first index whose value is not below `value`. */
+function lower(values, value, from = 0, to = values.length) {
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (values[middle] < value) from = middle + 1; else to = middle;
+  }
+  return from;
+}
+
+// --- reading ---------------------------------------------------------------------------------------------------
+
+async function unpacked(base64) {
+  const binary = atob(base64), raw = new Uint8Array(binary.length);
+  for (let i = 0; i < raw.length; i++) raw[i] = binary.charCodeAt(i);
+  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+class Column {
+  constructor(bytes) { this.bytes = bytes; this.at = 0; }
+  get more() { return this.at < this.bytes.length; }
+  get count() {
+    let count = 0;
+    for (const byte of this.bytes) if (byte < 128) count++;
+    return count;
+  }
+  unsigned() {
+    let value = 0, scale = 1, byte;
+    do {
+      byte = this.bytes[this.at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte & 128);
+    return value;
+  }
+  signed() {
+    const value = this.unsigned();
+    return value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+  optional() {
+    const value = this.unsigned();
+    return value ? value - 1 : null;
+  }
+}
+async function read(id) {
+  const holder = document.getElementById(id);
+  if (!holder) return null;
+  const about = JSON.parse(holder.textContent);
+  holder.remove();
+  const names = Object.keys(about.columns);
+  const all = await Promise.all(names.map(name => unpacked(about.columns[name])));
+  const c = Object.fromEntries(names.map((name, i) => [name, new Column(all[i])]));
+  about.columns = null;
+  const unit = about.unit_ns, n = c.pTask.count;
+  const t = {about, end: about.end * unit, n, start: new Float64Array(n), stop: new Float64Array(n), task: new Uint32Array(n),
+    place: new Uint16Array(n), job: new Float64Array(n), how: new Uint8Array(n)};
+  const free = new Map(), numbers = new Map();
+  for (let i = 0; i < n; i++) {
+    const task = t.task[i] = c.pTask.unsigned(), place = t.place[i] = c.pPlace.unsigned();
+    const from = (free.get(place) || 0) + c.pStart.signed(), to = from + c.pLength.unsigned();
+    free.set(place, to);
+    const job = (numbers.get(task) || 0) + c.pJob.signed();
+    numbers.set(task, job);
+    t.start[i] = from * unit; t.stop[i] = to * unit; t.job[i] = job; t.how[i] = c.pHow.unsigned();
+  }
+  const pieces = lists(about.tasks.length, n, i => [t.task[i]]);
+  t.jobs = about.jobs.map((count, task) => {
+    const j = {task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
+      end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), handler: new Map(), pieces: pieces[task]};
+    let number = -1, release = 0, period = 0, relative = 0;
+    for (let i = 0; i < count; i++) {
+      j.number[i] = number = number + c.jNumber.signed() + 1;
+      period += c.jRelease.signed();
+      release += period;
+      j.release[i] = release * unit;
+      j.how[i] = c.jHow.unsigned();
+    }
+    // Ends are written as distances from the last piece of the job.
+    const last = new Float64Array(count).fill(NaN);
+    for (const p of pieces[task]) {
+      const i = indexOf(j, t.job[p]);
+      if (i >= 0 && !(t.how[p] & 8)) last[i] = t.stop[p];
+    }
+    for (let i = 0; i < count; i++) {
+      if (j.how[i] & HAS_DEADLINE) j.deadline[i] = j.release[i] + (relative += c.jDeadline.signed()) * unit;
+      if (j.how[i] & 7) j.end[i] = (isNaN(last[i]) ? j.release[i] : last[i]) + c.jEnd.signed() * unit;
+      j.over[i] = isNaN(j.end[i]) ? t.end : j.end[i];
+      if (j.how[i] & HAS_HANDLER) {
+        const from = c.jHandler.unsigned() * unit, deadline = c.jHandler.optional(), end = c.jHandler.optional();
+        const handler = {from, deadline: deadline === null ? NaN : from + deadline * unit, end: end === null ? NaN : from + end * unit};
+        j.handler.set(i, handler);
+        j.over[i] = isNaN(handler.end) ? t.end : handler.end;
+      }
+    }
+    j.missed = Array.from(j.how.keys()).filter(i => j.how[i] & MISSED);
+    return j;
+  });
+  const spans = (prefix, resource) => {
+    const found = [], task = c[prefix + 'Task'];
+    for (let from = 0; task.more;) {
+      from += c[prefix + 'From'].signed();
+      found.push({task: task.unsigned(), resource: resource(c[prefix + 'Resource']), from: from * unit, to: (from + c[prefix + 'Length'].unsigned()) * unit});
+    }
+    const by = about.tasks.map(() => []);
+    for (const span of found) by[span.task].push(span);
+    return by;
+  };
+  t.waits = spans('w', column => column.optional());
+  t.holds = spans('h', column => column.unsigned());
+  t.windows = [];
+  for (let at = 0, frame = 0; c.iFrom.more;) {
+    at += c.iFrom.signed();
+    frame += c.iFrame.signed();
+    if (t.windows.length) t.windows.at(-1).to = at * unit;
+    t.windows.push({window: c.iNumber.unsigned(), frame, from: at * unit, to: t.end});
+  }
+  t.why = new Map();
+  while (c.yTask.more) {
+    const key = c.yTask.unsigned() + '#' + c.yJob.unsigned(), parts = [];
+    for (let count = c.yCount.unsigned(); count > 0; count--) {
+      parts.push({cause: c.yCause.unsigned(), other: c.yOther.optional(), resource: c.yResource.optional(), time: c.yTime.unsigned()});
+    }
+    t.why.set(key, parts);
+  }
+  const most = Math.max(-1, ...about.places.flat());
+  const lanes = lists(most + 1, n, i => about.places[t.place[i]]);
+  t.cpus = lanes.map((list, cpu) => ({cpu, ...lane(t, list)})).filter(lane => lane.list.length);
+  t.lanes = pieces.map(list => lane(t, list));
+  return t;
+}
+/** The indexes of pieces by lane. */
+function lists(count, n, of) {
+  const sizes = new Uint32Array(count);
+  for (let i = 0; i < n; i++) for (const lane of of(i)) sizes[lane]++;
+  const found = Array.from(sizes, size => new Uint32Array(size));
+  sizes.fill(0);
+  for (let i = 0; i < n; i++) for (const lane of of(i)) found[lane][sizes[lane]++] = i;
+  return found;
+}
+/** A lane of pieces with its starts and the time run before each piece. */
+function lane(t, list) {
+  const starts = new Float64Array(list.length), ran = new Float64Array(list.length + 1);
+  list.forEach((p, k) => { starts[k] = t.start[p]; ran[k + 1] = ran[k] + t.stop[p] - t.start[p]; });
+  return {list, starts, ran};
+}
+function indexOf(jobs, number) {
+  const guess = number - jobs.number[0];
+  if (jobs.number[guess] === number) return guess;
+  const index = lower(jobs.number, number);
+  return jobs.number[index] === number ? index : -1;
+}
+
+// --- words -------------------------------------------------------------------------------------------------------
+
+const name = (t, task) => t.about.tasks[task] ? t.about.tasks[task].name : '?';
+function cause(t, part) {
+  const resource = part.resource === null ? '' : t.about.resources[part.resource], other = part.other === null ? '' : name(t, part.other);
+  return ['own work', 'work of an aborted job', 'stolen time and costs', 'waiting for ' + other, 'waiting for an earlier job of its task',
+    other ? `blocked by ${other} on ${resource}` : 'blocked on ' + resource, 'asleep', 'lateness of the scheduler', 'not dispatched, CPU idle'][part.cause];
+}
+const cpus = (t, place) => {
+  const set = t.about.places[place];
+  return set.length ? (set.length > 1 ? 'CPUs ' : 'CPU ') + set.join(',') : 'kernel';
+};
+function jobText(t, task, i) {
+  const j = t.jobs[task];
+  if (!(i >= 0)) return name(t, task);
+  const parts = [`${name(t, task)}#${j.number[i]}`, 'released ' + text(j.release[i])];
+  if (!isNaN(j.deadline[i])) parts.push('deadline ' + text(j.deadline[i]));
+  if (isNaN(j.end[i])) parts.push('not over at the end');
+  else {
+    parts.push(`${OUTCOMES[j.how[i] & 7]} ${text(j.end[i])}`, 'response ' + text(j.end[i] - j.release[i]));
+    if (!isNaN(j.deadline[i])) parts.push('slack ' + text(j.deadline[i] - j.end[i]));
+  }
+  if (j.how[i] & MISSED) parts.push(isNaN(j.deadline[i]) ? 'missed' : 'deadline missed');
+  return parts.join(', ');
+}
+function pieceText(t, p) {
+  const i = indexOf(t.jobs[t.task[p]], t.job[p]), handler = t.how[p] & 8 ? 'handler ' : '';
+  return `${jobText(t, t.task[p], i)}\n${handler}on ${cpus(t, t.place[p])} ${text(t.start[p])} to ${text(t.stop[p])} (${text(t.stop[p] - t.start[p])}), ${REASONS[t.how[p] & 7]}`;
+}
+
+// --- the page ----------------------------------------------------------------------------------------------------
+
+async function main() {
+  const begun = performance.now();
+  const t = await read('trace'), other = await read('other');
+  const diff = JSON.parse(document.getElementById('diff').textContent);
+  const app = document.getElementById('app');
+  const view = {from: 0, to: t.end || 1}, whole = {...view};
+  let sort = 'file', row = -1, selected = null, mark = null, hover = null;
+
+  const search = element('input', {id: 'search', type: 'search', placeholder: 'task, task#job or 12ms', ariaLabel: 'search'});
+  const button = (label, title, act) => element('button', {type: 'button', title, textContent: label, onclick: act});
+  const sorting = element('select', {id: 'sort', ariaLabel: 'order of tasks'});
+  for (const order of ['file', 'name', 'misses', 'utilisation']) sorting.append(element('option', {value: order, textContent: 'tasks by ' + order}));
+  const said = element('output', {id: 'said'});
+  const theme = () => {
+    const dark = getComputedStyle(document.documentElement).colorScheme === 'dark' || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
+    document.documentElement.dataset.theme = dark ? 'light' : 'dark';
+    draw();
+  };
+  const bar = element('div', {id: 'bar'}, search, button('next miss', 'n; the one before: p', () => step('miss', 1)),
+    button('next preemption', 'e; the one before: r', () => step('preemption', 1)));
+  if (other) bar.append(button('next difference', 'x; the one before: y', () => step('difference', 1)));
+  bar.append(sorting, button('whole trace', '0', () => show(whole.from, whole.to)), button('light or dark', '', theme), said);
+  const verdict = element('div', {id: 'verdict'});
+  if (diff) verdict.textContent = diff.text;
+  if (!t.about.complete) verdict.append(' The trace has no end: its writer was interrupted.');
+  const canvas = element('canvas', {ariaLabel: 'Chart of the trace. The tables below have its content as text.'});
+  canvas.setAttribute('role', 'img');
+  const spacer = element('div'), box = element('div', {id: 'view', tabIndex: 0}, canvas, spacer);
+  box.setAttribute('aria-describedby', 'keys');
+  const tip = element('div', {id: 'tip'});
+  tip.setAttribute('role', 'status');
+  const legend = element('div', {id: 'legend'}), detail = element('section', {id: 'detail'}), table = element('section', {id: 'tasks'}), listed = element('section', {id: 'listed'});
+  const keys = element('p', {id: 'keys', textContent: 'Keys: w s zoom, a d move, 0 whole trace, arrows choose a task and a job, n p misses, e r preemptions, ' + (other ? 'x y differences, ' : '') + '/ search. Mouse: wheel zooms, dragging chooses a range, a click shows a job, a click with Shift measures a span.'});
+  app.append(bar, verdict, box, tip, legend, keys, element('div', {id: 'below'}, detail, table, listed));
+  const g = canvas.getContext('2d', {alpha: false});
+
+  const utilisation = task => t.lanes[task].ran.at(-1);
+  /** The rows from top to bottom: their kinds, heights and places. */
+  function rows() {
+    const made = [];
+    if (t.windows.length) made.push({kind: 'windows', height: CPU_ROW, label: 'windows'});
+    for (const lane of t.cpus) made.push({kind: 'cpu', height: CPU_ROW + (other ? OTHER_ROW : 0), lane, label: 'CPU ' + lane.cpu});
+    const groups = new Map();
+    t.about.tasks.forEach((task, index) => {
+      const key = sort === 'file' ? task.partition || '' : '';
+      groups.set(key, [...(groups.get(key) || []), index]);
+    });
+    for (const [key, tasks] of groups) {
+      if (key || groups.size > 1) made.push({kind: 'group', height: GROUP_ROW, label: key || 'no partition'});
+      const by = {name: (a, b) => name(t, a) < name(t, b) ? -1 : 1, misses: (a, b) => t.jobs[b].missed.length - t.jobs[a].missed.length,
+        utilisation: (a, b) => utilisation(b) - utilisation(a)}[sort];
+      if (by) tasks.sort(by);
+      for (const task of tasks) made.push({kind: 'task', height: TASK_ROW + (other ? OTHER_ROW : 0), task, lane: t.lanes[task], label: name(t, task)});
+    }
+    let y = 0;
+    for (const row of made) { row.y = y; y += row.height; }
+    return {list: made, height: y};
+  }
+  let missList = null, overview = {};
+  let layout = rows(), left = LEFT_LEAST, right = 800, colours = {}, hatch = null, late = null, drawnRed = null, frames = [];
+
+  const x = time => left + (time - view.from) / (view.to - view.from) * (right - left);
+  const timeAt = px => view.from + (px - left) / (right - left) * (view.to - view.from);
+
+  function pattern(colour, angle) {
+    const tile = element('canvas', {width: 6, height: 6}), p = tile.getContext('2d');
+    p.strokeStyle = colour;
+    p.lineWidth = 1.6;
+    p.beginPath();
+    for (const shift of [-6, 0, 6]) { p.moveTo(shift, angle ? 0 : 6); p.lineTo(shift + 6, angle ? 6 : 0); }
+    p.stroke();
+    return g.createPattern(tile, 'repeat');
+  }
+  function resize() {
+    box.style.height = Math.min(layout.height + TOP + 6, innerHeight * .62) + 'px';
+    const ratio = devicePixelRatio || 1, width = box.clientWidth, height = Math.min(box.clientHeight, layout.height + TOP + 4);
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.width = width + 'px';
+    canvas.style.height = height + 'px';
+    spacer.style.height = Math.max(0, layout.height + TOP + 4 - height) + 'px';
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.font = '12px system-ui, sans-serif';
+    const widest = Math.max(...layout.list.map(row => g.measureText(row.label).width), 0);
+    left = Math.min(Math.max(LEFT_LEAST, widest + 34), width / 3);
+    right = width - 14;
+    draw();
+  }
+
+  /** Bars of a lane; pieces below a pixel become load per column. */
+  function bars(t, lane, y, height, colour, hatched, named) {
+    const {list, starts, ran} = lane;
+    let k = lower(starts, view.from);
+    for (let back = 0; k > 0 && back < 64 && t.stop[list[k - 1]] > view.from; back++) k--;
+    const per = (view.to - view.from) / (right - left);
+    while (k < list.length && starts[k] < view.to) {
+      const p = list[k], from = Math.max(left, x(starts[k])), to = Math.min(right, x(t.stop[p]));
+      if (to - from >= 1) {
+        g.fillStyle = colour(p);
+        g.fillRect(from, y, to - from, height);
+        if (hatched(p)) { g.fillStyle = hatch; g.fillRect(from, y, to - from, height); }
+        if (t.how[p] & 8) { g.fillStyle = colours.back; for (let line = 2; line < height; line += 4) g.fillRect(from, y + line, to - from, 1); }
+        if (to - from > 4) { g.fillStyle = colours.back; g.fillRect(from, y, .8, height); }
+        const label = named && to - from > 20 && !hatched(p) && !(t.how[p] & 8) ? name(t, t.task[p]) : '';
+        if (label && g.measureText(label).width + 8 < to - from) {
+          g.fillStyle = [0, 2].includes(t.task[p] % FILLS.length) ? '#fff' : '#000';
+          g.textAlign = 'center';
+          g.fillText(label, (from + to) / 2, y + height / 2 + 1);
+        }
+        k++;
+        continue;
+      }
+      const column = Math.floor(from), next = timeAt(column + 1);
+      let end = Math.max(lower(starts, next, k + 1), k + 1);
+      // A wide piece that begins in this column is drawn by itself.
+      if (end - 1 > k && x(t.stop[list[end - 1]]) - x(starts[end - 1]) >= 1) end--;
+      const beyond = Math.max(0, t.stop[list[end - 1]] - next);
+      const load = Math.min(1, Math.max(0, (ran[end] - ran[k] - beyond) / per));
+      let same = true;
+      for (let i = k, jump = Math.max(1, Math.floor((end - k) / 12)); i < end && same; i += jump) same = t.task[list[i]] === t.task[p];
+      g.fillStyle = same ? colour(p) : colours.mixed;
+      const high = Math.max(2, Math.round(load * height));
+      g.fillRect(column, y + height - high, 1, high);
+      k = end;
+    }
+  }
+  function arrow(px, y, up, red) {
+    const base = y + TASK_ROW - 5, top = y + 4;
+    g.strokeStyle = g.fillStyle = red ? colours.red : colours.mark;
+    g.lineWidth = red ? 2 : 1;
+    g.beginPath();
+    g.moveTo(px, top);
+    g.lineTo(px, base);
+    g.stroke();
+    g.beginPath();
+    const [tip, wing] = up ? [top - 2, top + 4] : [base + 1, base - 6];
+    g.moveTo(px, tip);
+    g.lineTo(px + 3, wing);
+    g.lineTo(px - 3, wing);
+    g.fill();
+  }
+  /** Marks at instants in ascending order, at most one in so many pixels. */
+  function marks(times, gap, mark) {
+    for (let k = lower(times, view.from); k < times.length && times[k] <= view.to;) {
+      const px = x(times[k]);
+      mark(px, k);
+      k = Math.max(k + 1, lower(times, timeAt(px + gap), k + 1));
+    }
+  }
+  function sorted(j, which) {
+    j.cache ||= {};
+    return j.cache[which] ||= (() => {
+      const all = {
+        release: () => j.release,
+        deadline: () => Array.from(j.deadline).filter((at, i) => !isNaN(at) && !(j.how[i] & MISSED)),
+        miss: () => j.missed.filter(i => !isNaN(j.deadline[i])).map(i => j.deadline[i]),
+        cut: () => Array.from(j.how.keys()).filter(i => j.how[i] & CUT_OFF || [3, 4, 6].includes(j.how[i] & 7)).map(i => j.end[i]).filter(at => !isNaN(at)),
+        end: () => Array.from(j.how.keys()).filter(i => (j.how[i] & 7) === 1).map(i => j.end[i]),
+      }[which]();
+      return which === 'release' ? all : Float64Array.from(all).sort();
+    })();
+  }
+  function taskRow(r, y) {
+    const j = t.jobs[r.task], base = y + TASK_ROW - 5, top = y + 10;
+    g.strokeStyle = colours.line;
+    g.beginPath(); g.moveTo(left, base + .5); g.lineTo(right, base + .5); g.stroke();
+    let first = lower(j.release, view.from);
+    for (let back = 0; first > 0 && back < 64 && j.over[first - 1] > view.from; back++) first--;
+    const last = lower(j.release, view.to, first);
+    if (last - first < 2 * (right - left)) {
+      g.fillStyle = colours.wait;
+      for (let i = first; i < last; i++) {
+        const from = Math.max(left, x(j.release[i])), to = Math.min(right, x(j.over[i]));
+        if (to > from) g.fillRect(from, base - 4, Math.max(.5, to - from), 4);
+      }
+    }
+    const strips = (spans, at, height, colour) => {
+      let done = -1;
+      for (const span of spans) {
+        if (span.from >= view.to) break;
+        const from = Math.max(left, x(span.from), done), to = Math.min(right, x(span.to));
+        if (span.to <= view.from || to - from < .5) continue;
+        done = to;
+        g.fillStyle = colour(span);
+        g.fillRect(from, at, to - from, height);
+      }
+    };
+    strips(t.waits[r.task], base - 4, 4, span => span.resource === null ? ASLEEP : LOCKED_OUT);
+    bars(t, r.lane, top, base - top, () => FILLS[r.task % FILLS.length], p => t.task[p] >= FILLS.length);
+    strips(t.holds[r.task], top - 4, 3, span => FILLS[span.resource % FILLS.length]);
+    // Work after a missed deadline.
+    if (j.missed.length) {
+      let k = lower(r.lane.starts, view.from);
+      for (let back = 0; k > 0 && back < 8; back++) k--;
+      for (let drawn = 0; k < r.lane.list.length && r.lane.starts[k] < view.to && drawn < 4000; k++, drawn++) {
+        const p = r.lane.list[k], i = indexOf(j, t.job[p]);
+        if (i < 0 || !(j.how[i] & MISSED) || !(j.deadline[i] < t.stop[p]) || t.how[p] & 8) continue;
+        const from = Math.max(left, x(Math.max(t.start[p], j.deadline[i]))), to = Math.min(right, x(t.stop[p]));
+        if (to - from < 1) continue;
+        g.fillStyle = late;
+        g.fillRect(from, top, to - from, base - top);
+        g.strokeStyle = colours.red;
+        g.lineWidth = 1;
+        g.strokeRect(from + .5, top + .5, Math.max(0, to - from - 1), base - top - 1);
+      }
+    }
+    const withDeadlines = sorted(j, 'deadline').length + sorted(j, 'miss').length > 0;
+    const room = (right - left) / 14, dense = last - first > room;
+    const tick = (px, colour, from, to) => { g.fillStyle = colour; g.fillRect(px, from, 1, to - from); };
+    if (withDeadlines) {
+      if (dense) {
+        // Arrows would overlap: ticks in their places.
+        marks(sorted(j, 'release'), 2, px => tick(px, colours.mark, y + 4, y + 8));
+      } else {
+        marks(sorted(j, 'release'), 3, px => arrow(px, y, true, false));
+        marks(sorted(j, 'deadline'), 3, px => arrow(px, y, false, false));
+        g.fillStyle = colours.mark;
+        marks(sorted(j, 'end'), 3, px => { g.beginPath(); g.arc(px, base, 2, 0, 7); g.fill(); });
+      }
+    }
+    marks(sorted(j, 'miss'), dense ? 2 : 4, px => dense ? tick(px, colours.red, y + 2, base) : arrow(px, y, false, true));
+    g.strokeStyle = colours.red;
+    g.lineWidth = 2;
+    marks(sorted(j, 'cut'), 4, px => {
+      const middle = (top + base) / 2;
+      g.beginPath(); g.moveTo(px - 4, middle - 4); g.lineTo(px + 4, middle + 4); g.moveTo(px + 4, middle - 4); g.lineTo(px - 4, middle + 4); g.stroke();
+    });
+    if (other) {
+      const of = other.about.tasks.findIndex(task => task.name === r.label);
+      if (of >= 0) bars(other, other.lanes[of], base + 4, OTHER_ROW - 3, () => OTHER, () => false);
+      g.fillStyle = colours.red;
+      marks(points(r.task), 2, px => g.fillRect(px - 1, base + 3, 2, OTHER_ROW - 1));
+    }
+  }
+  const pointsOf = new Map();
+  function points(task) {
+    if (!pointsOf.has(task)) pointsOf.set(task, Float64Array.from(diff.points.filter(point => point[1] === task).map(point => point[0])).sort());
+    return pointsOf.get(task);
+  }
+
+  function draw() {
+    const began = performance.now(), width = box.clientWidth, height = parseFloat(canvas.style.height);
+    const style = getComputedStyle(document.documentElement);
+    for (const key of ['back', 'text', 'faint', 'line', 'idle', 'wait', 'red', 'mark', 'focus', 'shade', 'mixed']) colours[key] = style.getPropertyValue('--' + key).trim();
+    if (colours.red !== drawnRed) { hatch = pattern('#0009', false); late = pattern(colours.red, true); drawnRed = colours.red; }
+    g.fillStyle = colours.back;
+    g.fillRect(0, 0, width, height);
+    const scroll = box.scrollTop;
+    // Round instants.
+    const least = (view.to - view.from) * 90 / (right - left);
+    let ticks = 1;
+    for (const unit = 10 ** Math.floor(Math.log10(Math.max(1, least))); ;) { ticks = [1, 2, 5, 10].map(m => m * unit).find(v => v >= least) || 10 * unit; break; }
+    g.textBaseline = 'middle';
+    g.lineWidth = 1;
+    for (let at = Math.ceil(view.from / ticks) * ticks; at <= view.to; at += ticks) {
+      g.strokeStyle = colours.line;
+      g.beginPath(); g.moveTo(Math.round(x(at)) + .5, AXIS - 4); g.lineTo(Math.round(x(at)) + .5, height); g.stroke();
+      g.fillStyle = colours.faint;
+      g.textAlign = 'center';
+      g.fillText(text(at), Math.min(x(at), right - 12), AXIS / 2);
+    }
+    g.save();
+    g.beginPath(); g.rect(0, TOP, width, height - TOP); g.clip();
+    layout.list.forEach((r, index) => {
+      const y = TOP + r.y - scroll;
+      if (y > height || y + r.height < TOP) return;
+      if (index === row) { g.fillStyle = colours.shade; g.fillRect(0, y, width, r.height); }
+      g.textAlign = 'left';
+      g.fillStyle = r.kind === 'group' ? colours.faint : colours.text;
+      let label = r.label;
+      while (label.length > 1 && g.measureText(label).width > left - 30) label = label.slice(0, -2) + '…';
+      g.fillText(label, r.kind === 'task' ? 22 : 6, y + (r.kind === 'task' ? TASK_ROW - 14 : r.kind === 'group' ? 9 : 12));
+      if (r.kind === 'task') {
+        g.fillStyle = FILLS[r.task % FILLS.length];
+        g.fillRect(6, y + TASK_ROW - 20, 11, 11);
+        if (r.task >= FILLS.length) { g.fillStyle = hatch; g.fillRect(6, y + TASK_ROW - 20, 11, 11); }
+        taskRow(r, y);
+      } else if (r.kind === 'cpu') {
+        g.fillStyle = colours.idle;
+        g.fillRect(left, y + 3, right - left, CPU_ROW - 7);
+        bars(t, r.lane, y + 3, CPU_ROW - 7, p => FILLS[t.task[p] % FILLS.length], p => t.task[p] >= FILLS.length, true);
+        const same = other && other.cpus.find(lane => lane.cpu === r.lane.cpu);
+        if (same) bars(other, same, y + CPU_ROW - 2, OTHER_ROW - 3, p => FILLS[other.task[p] % FILLS.length], () => false);
+      } else if (r.kind === 'windows') {
+        const first = Math.max(0, lower(t.windowStarts ||= t.windows.map(w => w.from), view.from) - 1);
+        let done = -1;
+        for (let k = first; k < t.windows.length && t.windows[k].from < view.to; k++) {
+          const w = t.windows[k], from = Math.max(left, x(w.from), done), to = Math.min(right, x(w.to));
+          if (to - from < 1) continue;
+          done = to;
+          g.fillStyle = w.window % 2 ? colours.shade : colours.idle;
+          g.fillRect(from, y + 3, to - from, CPU_ROW - 7);
+          if (to - from > 18) { g.fillStyle = colours.faint; g.textAlign = 'center'; g.fillText(w.window, (from + to) / 2, y + 12); }
+        }
+      }
+    });
+    for (const [at, words] of t.about.switches) {
+      if (at < view.from || at > view.to) continue;
+      g.strokeStyle = SWITCH; g.setLineDash([6, 3]); g.lineWidth = 1.5;
+      g.beginPath(); g.moveTo(x(at), TOP); g.lineTo(x(at), height); g.stroke();
+      g.setLineDash([]); g.fillStyle = SWITCH; g.textAlign = 'left'; g.fillText(words, x(at) + 4, TOP + 6);
+    }
+    if (selected && selected.index >= 0) {
+      const j = t.jobs[selected.task], r = layout.list.find(r => r.kind === 'task' && r.task === selected.task), i = selected.index;
+      if (r) {
+        g.strokeStyle = colours.focus; g.lineWidth = 2;
+        const from = Math.max(left, x(j.release[i])), to = Math.min(right, x(j.over[i]));
+        if (to >= left && from <= right) g.strokeRect(from, TOP + r.y - scroll + 1, Math.max(2, to - from), TASK_ROW - 2);
+      }
+    }
+    for (const at of mark || []) { g.strokeStyle = colours.focus; g.lineWidth = 1; g.beginPath(); g.moveTo(x(at), TOP); g.lineTo(x(at), height); g.stroke(); }
+    g.restore();
+    // The whole trace, with the part that is shown.
+    const part = time => left + (time - whole.from) / (whole.to - whole.from) * (right - left);
+    g.fillStyle = colours.idle;
+    g.fillRect(left, AXIS, right - left, OVERVIEW - 4);
+    g.fillStyle = colours.red;
+    if (overview.right !== right || overview.left !== left) {
+      overview = {left, right, marks: []};
+      for (const miss of misses()) { const px = Math.round(part(miss.at)); if (px !== overview.marks.at(-1)) overview.marks.push(px); }
+    }
+    for (const px of overview.marks) g.fillRect(px, AXIS, 1, OVERVIEW - 4);
+    g.strokeStyle = colours.focus;
+    g.lineWidth = 1.5;
+    g.strokeRect(part(view.from), AXIS + .5, Math.max(3, part(view.to) - part(view.from)), OVERVIEW - 5);
+    if (hover && hover.brush) {
+      g.fillStyle = colours.focus + '44';
+      g.fillRect(Math.min(hover.brush, hover.at), TOP, Math.abs(hover.at - hover.brush), height - TOP);
+    }
+    frames.push(performance.now() - began);
+  }
+
+  // --- what is shown -----------------------------------------------------------------------------------------------
+
+  function show(from, to, keep) {
+    const least = Math.max(10, (whole.to - whole.from) * 1e-12);
+    let span = Math.min(Math.max(to - from, least), (whole.to - whole.from) * 1.02);
+    from = Math.min(Math.max(from, whole.from - (whole.to - whole.from) * .01), Math.max(whole.from, whole.to * 1.01 - span));
+    view.from = from;
+    view.to = from + span;
+    draw();
+    if (!keep) fragment();
+    schedule();
+  }
+  function zoom(factor, at) {
+    show(at - (at - view.from) * factor, at + (view.to - at) * factor);
+  }
+  function fragment() {
+    const parts = [`from=${Math.round(view.from)}`, `to=${Math.round(view.to)}`];
+    if (sort !== 'file') parts.push('sort=' + sort);
+    if (selected) parts.push('task=' + encodeURIComponent(name(t, selected.task)), 'job=' + t.jobs[selected.task].number[selected.index]);
+    history.replaceState(null, '', '#' + parts.join('&'));
+  }
+  function follow() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    if (['name', 'misses', 'utilisation'].includes(given.get('sort'))) { sort = sorting.value = given.get('sort'); layout = rows(); }
+    const task = t.about.tasks.findIndex(task => task.name === given.get('task'));
+    if (task >= 0) select(task, indexOf(t.jobs[task], Number(given.get('job'))), true);
+    const [from, to] = [Number(given.get('from')), Number(given.get('to'))];
+    if (given.has('from') && to > from) show(from, to, true);
+  }
+  let waiting = 0;
+  function schedule() {
+    clearTimeout(waiting);
+    waiting = setTimeout(list, 120);
+  }
+
+  // --- misses, preemptions, differences ------------------------------------------------------------------------------
+
+  function misses() {
+    return missList ||= t.jobs.flatMap(j => j.missed.map(i => ({task: j.task, index: i, at: isNaN(j.deadline[i]) ? j.over[i] : j.deadline[i]})))
+      .sort((a, b) => a.at - b.at || a.task - b.task);
+  }
+  let preempted = null;
+  const events = {
+    miss: misses,
+    preemption: () => preempted ||= Array.from(t.how.keys()).filter(p => (t.how[p] & 7) === 1).map(p => ({task: t.task[p], index: indexOf(t.jobs[t.task[p]], t.job[p]), at: t.stop[p]})).sort((a, b) => a.at - b.at || a.task - b.task),
+    difference: () => diff ? diff.points.filter(point => point[1] !== null && point[1] !== undefined).map(point => ({task: point[1], index: indexOf(t.jobs[point[1]], point[2]), at: point[0], words: point[3]})) : [],
+  };
+  const positions = {};
+  function step(kind, by) {
+    const all = events[kind]();
+    if (!all.length) { said.textContent = `no ${kind}`; return; }
+    const next = positions[kind] === undefined ? (by > 0 ? 0 : all.length - 1) : (positions[kind] + by + all.length) % all.length;
+    positions[kind] = next;
+    const {task, index, at, words} = all[next];
+    said.textContent = `${kind} ${next + 1} of ${all.length}: ${name(t, task)}${index >= 0 ? '#' + t.jobs[task].number[index] : ''} at ${text(at)}${words ? ', ' + words : ''}`;
+    select(task, index, true);
+    const j = t.jobs[task];
+    const [from, to] = index >= 0 ? [Math.min(j.release[index], at), Math.max(j.over[index], at)] : [at - 1e6, at + 1e6];
+    const margin = Math.max(to - from, 1000) * .4;
+    reveal(task);
+    show(from - margin, to + margin);
+  }
+  function reveal(task) {
+    row = layout.list.findIndex(r => r.kind === 'task' && r.task === task);
+    const r = layout.list[row], room = parseFloat(canvas.style.height) - TOP;
+    if (!r) return;
+    if (r.y < box.scrollTop) box.scrollTop = r.y;
+    else if (r.y + r.height > box.scrollTop + room) box.scrollTop = r.y + r.height - room;
+  }
+  function find(words) {
+    const time = words.match(/^([\d.]+)\s*(ns|us|ms|s)$/);
+    if (time) {
+      const at = Number(time[1]) * {ns: 1, us: 1e3, ms: 1e6, s: 1e9}[time[2]], span = Math.min(view.to - view.from, (whole.to - whole.from) / 10);
+      show(at - span / 2, at + span / 2);
+      said.textContent = 'at ' + text(at);
+      return;
+    }
+    let [label, number] = [words, null];
+    if (!t.about.tasks.some(task => task.name === words) && words.includes('#')) [label, number] = [words.slice(0, words.lastIndexOf('#')), Number(words.slice(words.lastIndexOf('#') + 1))];
+    let task = t.about.tasks.findIndex(task => task.name === label);
+    if (task < 0) task = t.about.tasks.findIndex(task => task.name.toLowerCase().includes(label.toLowerCase()));
+    if (task < 0) { said.textContent = `no task ${label}`; return; }
+    const index = number === null ? 0 : indexOf(t.jobs[task], number), j = t.jobs[task];
+    if (!j.number.length || index < 0) { said.textContent = `no job ${words}`; reveal(task); draw(); return; }
+    said.textContent = `${name(t, task)}#${j.number[index]}`;
+    select(task, index, true);
+    reveal(task);
+    if (number !== null) {
+      const margin = Math.max(j.over[index] - j.release[index], 1000) * .4;
+      show(j.release[index] - margin, j.over[index] + margin);
+    } else { draw(); fragment(); }
+  }
+
+  // --- a job, and the tables -------------------------------------------------------------------------------------------
+
+  function cells(tag, values) {
+    return element('tr', {}, ...values.map(value => element(tag, {textContent: value})));
+  }
+  function select(task, index, quiet) {
+    selected = index >= 0 ? {task, index} : null;
+    detail.replaceChildren();
+    if (selected) {
+      const j = t.jobs[task], number = j.number[index], parts = t.why.get(`${task}#${number}`);
+      detail.append(element('h2', {textContent: `${name(t, task)}#${number}`}), element('p', {id: 'job', textContent: jobText(t, task, index)}));
+      if (parts) {
+        const sum = parts.reduce((sum, part) => sum + part.time, 0), why = element('table', {id: 'why'}, cells('th', ['cause', 'time', 'share', '']));
+        for (const part of parts) {
+          const line = cells('td', [cause(t, part), text(part.time), (part.time * 100 / Math.max(1, sum)).toFixed(1) + ' %']), bar = element('span', {className: 'part'});
+          bar.style.width = part.time * 120 / Math.max(1, sum) + 'px';
+          line.append(element('td', {className: 'text'}, bar));
+          why.append(line);
+        }
+        why.append(cells('td', ['response', text(sum), '100.0 %']));
+        detail.append(element('h2', {textContent: 'Why was it late?'}), why);
+      } else if (j.how[index] & MISSED) detail.append(element('p', {textContent: `The page divides the responses of the first ${t.why.size} late jobs. takt trace why divides this one.`}));
+      const life = [[j.release[index], 'released']];
+      if (!isNaN(j.deadline[index])) life.push([j.deadline[index], 'deadline']);
+      if (!isNaN(j.end[index])) life.push([j.end[index], OUTCOMES[j.how[index] & 7]]);
+      const handler = j.handler.get(index);
+      if (handler) life.push([handler.from, 'handler begins'], ...(isNaN(handler.end) ? [] : [[handler.end, 'handler over']]));
+      for (const p of j.pieces) if (t.job[p] === number) life.push([t.start[p], `starts on ${cpus(t, t.place[p])}`], [t.stop[p], REASONS[t.how[p] & 7]]);
+      for (const [spans, begin, end] of [[t.waits, 'waits for', 'is ready again'], [t.holds, 'locks', 'unlocks']]) {
+        for (const span of spans[task]) {
+          if (span.from < j.release[index] || span.from > j.over[index]) continue;
+          const what = span.resource === null ? 'something outside' : t.about.resources[span.resource];
+          life.push([span.from, `${begin} ${what}`], [span.to, spans === t.holds ? `${end} ${what}` : end]);
+        }
+      }
+      life.sort((a, b) => a[0] - b[0]);
+      const table = element('table', {id: 'life'}, cells('th', ['event', 'instant', 'after release']));
+      for (const [at, words] of life.slice(0, 200)) table.append(cells('td', [words, text(at), text(at - j.release[index])]));
+      detail.append(element('h2', {textContent: 'Its life'}), table);
+    }
+    if (!quiet) { draw(); fragment(); }
+  }
+  function histogram(j) {
+    const responses = Array.from(j.end.keys()).filter(i => (j.how[i] & 7) === 1).map(i => j.end[i] - j.release[i]);
+    if (!responses.length) return '';
+    const most = responses.reduce((a, b) => Math.max(a, b), 1), bins = new Array(12).fill(0);
+    for (const response of responses) bins[Math.min(11, Math.floor(response * 12 / most))]++;
+    const top = Math.max(...bins);
+    return bins.map(count => count ? '▁▂▃▄▅▆▇█'[Math.min(7, Math.ceil(count * 8 / top) - 1)] : ' ').join('') + ' ≤ ' + short(most);
+  }
+  function tasks() {
+    const columns = ['released', 'completed', 'met', 'missed', 'aborted', 'cut_off', 'activations', 'dispatches', 'preemptions', 'migrations'];
+    const used = columns.filter(column => ['released', 'missed'].includes(column) || t.about.total[column]);
+    const made = element('table', {id: 'counts'}, cells('th', ['task', ...used.map(column => column.replace('_', ' ')), 'response times']));
+    const line = (label, counts, more) => cells('td', [label, ...used.map(column => counts.jobless && ['released', 'completed', 'met', 'missed', 'aborted', 'cut_off'].includes(column) ? '-' : counts[column]), more]);
+    for (const r of layout.list) if (r.kind === 'task') {
+      const made_line = line(r.label, t.about.tasks[r.task].counts, histogram(t.jobs[r.task]));
+      if (t.jobs[r.task].missed.length) made_line.className = 'late';
+      made.append(made_line);
+    }
+    made.append(line('all', t.about.total, ''));
+    table.replaceChildren(element('h2', {textContent: 'Tasks'}), made);
+  }
+  function list() {
+    const found = [];
+    for (const r of layout.list) {
+      if (r.kind !== 'task') continue;
+      const j = t.jobs[r.task];
+      for (let i = lower(j.release, view.from); i < j.release.length && j.release[i] <= view.to && found.length < 60; i++) found.push([j.release[i], r.task, i]);
+    }
+    found.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const made = element('table', {id: 'jobs'}, cells('th', ['job', 'release', 'deadline', 'end', 'response', 'outcome']));
+    for (const [, task, i] of found) {
+      const j = t.jobs[task], or = value => isNaN(value) ? '-' : text(value);
+      const made_line = cells('td', [`${name(t, task)}#${j.number[i]}`, text(j.release[i]), or(j.deadline[i]), or(j.end[i]), or(j.end[i] - j.release[i]), OUTCOMES[j.how[i] & 7] + (j.how[i] & MISSED ? ', missed' : '')]);
+      if (j.how[i] & MISSED) made_line.className = 'late';
+      made.append(made_line);
+    }
+    const more = [...t.about.switches.map(([at, words]) => [at, words]), ...t.about.calls.map(([at, task, job, words]) => [at, `${name(t, task)}#${job}: ${words}`]), ...t.about.changes];
+    const others = element('table', {}, ...more.filter(([at]) => at >= view.from && at <= view.to).sort((a, b) => a[0] - b[0]).slice(0, 60).map(([at, words]) => cells('td', [words, text(at)])));
+    listed.replaceChildren(element('h2', {textContent: 'Jobs released in this range' + (found.length >= 60 ? ' (the first 60)' : '')}), made, others);
+  }
+  function explain() {
+    const any = test => t.jobs.some(j => j.how.some(test)), made = [['↑', 'release'], ['↓', 'deadline'], ['●', 'completion']];
+    legend.replaceChildren();
+    const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
+    if (any(how => how & HAS_DEADLINE)) for (const [sign, words] of made) add(sign, words);
+    if (any(how => how & MISSED)) { add('↓', 'deadline missed', 'var(--red)'); add('▨', 'runs late', 'var(--red)'); }
+    if (any(how => how & CUT_OFF || [3, 4, 6].includes(how & 7))) add('✕', 'cut off, aborted or skipped', 'var(--red)');
+    add('▬', 'released, not running', 'var(--wait)');
+    if (t.waits.some(spans => spans.some(span => span.resource !== null))) add('▬', 'waits for a resource', LOCKED_OUT);
+    if (t.waits.some(spans => spans.some(span => span.resource === null))) add('▬', 'sleeps', ASLEEP);
+    if (t.holds.some(spans => spans.length)) add('▬', 'above a bar: holds a resource', FILLS[0]);
+    if (t.how.some(how => how & 8)) add('▤', 'handler');
+    if (t.about.switches.length) add('┆', 'policy switched', SWITCH);
+    if (other) { add('▬', 'other trace: ' + other.about.heading, OTHER); add('▮', 'difference', 'var(--red)'); }
+  }
+
+  // --- mouse and keys --------------------------------------------------------------------------------------------------
+
+  function under(px, py) {
+    const y = py - TOP + box.scrollTop, r = layout.list.find(r => y >= r.y && y < r.y + r.height);
+    if (!r || py < TOP || px < left || px > right) return {row: r};
+    const at = timeAt(px), slack = (view.to - view.from) / (right - left);
+    if (r.kind === 'windows') return {row: r, at, window: t.windows[lower(t.windows.map(w => w.from), at + 1) - 1]};
+    if (!r.lane) return {row: r, at};
+    let k = lower(r.lane.starts, at + slack) - 1;
+    for (let back = 0; k >= 0 && back < 8; back++, k--) {
+      const p = r.lane.list[k];
+      if (t.start[p] <= at + slack && t.stop[p] >= at - slack) return {row: r, at, piece: p};
+    }
+    if (r.kind !== 'task') return {row: r, at};
+    const j = t.jobs[r.task];
+    for (let i = lower(j.release, at + 1) - 1, back = 0; i >= 0 && back < 64; i--, back++) if (j.over[i] >= at) return {row: r, at, job: i};
+    return {row: r, at};
+  }
+  const local = event => { const at = canvas.getBoundingClientRect(); return [event.clientX - at.left, event.clientY - at.top]; };
+  box.addEventListener('mousemove', event => {
+    const [px, py] = local(event);
+    if (hover && hover.brush) { hover.at = px; draw(); return; }
+    const found = under(px, py);
+    let words = '';
+    if (found.piece !== undefined) words = pieceText(t, found.piece);
+    else if (found.job !== undefined) words = jobText(t, found.row.task, found.job) + '\nnot running at ' + text(Math.round(found.at));
+    else if (found.window) words = `window ${found.window.window} of frame ${found.window.frame}: ${text(found.window.from)} to ${text(found.window.to)}`;
+    else if (found.row && found.row.label) words = found.row.label;
+    tip.textContent = words;
+    tip.style.display = words ? 'block' : 'none';
+    tip.style.left = Math.min(event.clientX + 12, innerWidth - 340) + 'px';
+    tip.style.top = event.clientY + 14 + 'px';
+  });
+  box.addEventListener('mouseleave', () => { tip.style.display = 'none'; });
+  box.addEventListener('mousedown', event => {
+    const [px, py] = local(event);
+    if (event.button === 0 && px >= left && px <= right) hover = {brush: px, at: px, y: py};
+  });
+  addEventListener('mouseup', event => {
+    if (!hover || !hover.brush) return;
+    const {brush, y} = hover, [px] = local(event);
+    hover = null;
+    if (Math.abs(px - brush) > 4) {
+      const times = y < TOP ? [brush, px].map(at => whole.from + (at - left) / (right - left) * (whole.to - whole.from)) : [brush, px].map(timeAt);
+      show(Math.min(...times), Math.max(...times));
+      return;
+    }
+    if (event.shiftKey) {
+      mark = mark && mark.length === 1 ? [mark[0], timeAt(px)] : [timeAt(px)];
+      if (mark.length === 2) said.textContent = 'span ' + text(Math.round(Math.abs(mark[1] - mark[0])));
+      draw();
+      return;
+    }
+    const found = under(px, y);
+    if (found.piece !== undefined) select(t.task[found.piece], indexOf(t.jobs[t.task[found.piece]], t.job[found.piece]));
+    else if (found.job !== undefined) select(found.row.task, found.job);
+    else draw();
+  });
+  box.addEventListener('wheel', event => {
+    const [px] = local(event);
+    if (event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey) {
+      if (event.ctrlKey) return;
+      event.preventDefault();
+      const by = (event.deltaX || event.deltaY) / (right - left) * (view.to - view.from);
+      show(view.from + by, view.to + by);
+    } else if (px >= left) {
+      event.preventDefault();
+      zoom(1.0015 ** event.deltaY, timeAt(px));
+    }
+  }, {passive: false});
+  box.addEventListener('scroll', () => draw());
+  addEventListener('resize', resize);
+  addEventListener('hashchange', follow);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+  sorting.addEventListener('change', () => { sort = sorting.value; layout = rows(); row = -1; tasks(); resize(); fragment(); });
+  search.addEventListener('keydown', event => {
+    if (event.key === 'Enter') { find(search.value.trim()); box.focus(); }
+    event.stopPropagation();
+  });
+  function neighbour(by) {
+    const r = layout.list[row];
+    if (!r || r.kind !== 'task') return;
+    const j = t.jobs[r.task], count = j.number.length;
+    if (!count) return;
+    const index = selected && selected.task === r.task ? Math.min(count - 1, Math.max(0, selected.index + by)) : Math.min(count - 1, lower(j.release, view.from));
+    select(r.task, index, true);
+    said.textContent = jobText(t, r.task, index);
+    if (j.release[index] < view.from || j.over[index] > view.to) {
+      const span = Math.max(view.to - view.from, (j.over[index] - j.release[index]) * 1.2);
+      show((j.release[index] + j.over[index] - span) / 2, (j.release[index] + j.over[index] + span) / 2);
+    } else { draw(); fragment(); }
+  }
+  function choose(by) {
+    for (let next = row + by; next >= 0 && next < layout.list.length; next += by) {
+      if (layout.list[next].kind !== 'task') continue;
+      reveal(layout.list[next].task);
+      said.textContent = layout.list[next].label;
+      break;
+    }
+    draw();
+  }
+  document.addEventListener('keydown', event => {
+    if (event.ctrlKey || event.altKey || event.metaKey || ['INPUT', 'SELECT', 'BUTTON'].includes(event.target.tagName)) return;
+    const span = view.to - view.from, middle = (view.from + view.to) / 2;
+    const act = {w: () => zoom(.7, middle), s: () => zoom(1 / .7, middle), a: () => show(view.from - span / 5, view.to - span / 5), d: () => show(view.from + span / 5, view.to + span / 5),
+      0: () => show(whole.from, whole.to), Home: () => show(whole.from, whole.to), n: () => step('miss', 1), p: () => step('miss', -1), e: () => step('preemption', 1), r: () => step('preemption', -1),
+      x: () => step('difference', 1), y: () => step('difference', -1), ArrowDown: () => choose(1), ArrowUp: () => choose(-1), ArrowLeft: () => neighbour(-1), ArrowRight: () => neighbour(1),
+      '/': () => search.focus(), Escape: () => { mark = null; select(0, -1); }}[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+
+  explain();
+  tasks();
+  resize();
+  if (location.hash && !location.hash.startsWith('#selftest')) follow();
+  list();
+  document.body.dataset.ready = (performance.now() - begun).toFixed(1);
+  if (location.hash.startsWith('#selftest')) selfTest();
+
+  // --- the test of the page ----------------------------------------------------------------------------------------------
+
+  /** Drives the page by events, and writes what it shows. */
+  function selfTest() {
+    const result = {errors, unit: t.about.unit_ns, pieces: t.n, end: t.end, checks: {}, ready_ms: Number(document.body.dataset.ready)};
+    try {
+      const check = (what, holds) => { result.checks[what] = Boolean(holds); };
+      const key = key => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+      const mouse = (kind, px, py, more = {}) => { const at = canvas.getBoundingClientRect(); box.dispatchEvent(new MouseEvent(kind, {clientX: at.left + px, clientY: at.top + py, bubbles: true, cancelable: true, ...more})); };
+      box.focus();
+      // Counts of the columns, by the rules of summaries.
+      result.tasks = t.about.tasks.map((task, index) => {
+        const j = t.jobs[index], of = test => Array.from(j.how).filter(test).length, own = Array.from(j.pieces);
+        const exited = how => (how & 7) === 5 && !(how & MISSED);
+        let last = null, migrations = 0;
+        for (const p of own) {
+          const run = `${t.job[p]} ${t.how[p] & 8}`;
+          if (last && last.run === run && last.place !== t.place[p]) migrations++;
+          last = {run, place: t.place[p]};
+        }
+        return {name: task.name, released: of(how => !exited(how)), completed: of(how => [1, 2].includes(how & 7)), missed: of(how => how & MISSED),
+          met: of(how => [1, 2].includes(how & 7) && !(how & MISSED)), aborted: of(how => (how & 7) === 4), dispatches: own.length,
+          preemptions: own.filter(p => (t.how[p] & 7) === 1).length, migrations, ran: t.lanes[index].ran.at(-1)};
+      });
+      result.cpus = t.cpus.map(lane => [lane.cpu, lane.ran.at(-1)]);
+      result.jobs = t.jobs.flatMap(j => Array.from(j.number, (number, i) => jobText(t, j.task, i))).slice(0, 500);
+      // A hovered piece of each task: the page zooms to it first.
+      result.hovers = [];
+      for (const r of layout.list.filter(r => r.kind === 'task' && r.lane.list.length).slice(0, 20)) {
+        const p = r.lane.list[Math.floor(r.lane.list.length / 2)], width = Math.max(t.stop[p] - t.start[p], 10);
+        reveal(r.task);
+        show(t.start[p] - width, t.stop[p] + width);
+        mouse('mousemove', x((t.start[p] + t.stop[p]) / 2), TOP + r.y - box.scrollTop + TASK_ROW - 12);
+        result.hovers.push(tip.textContent);
+      }
+      show(whole.from, whole.to);
+      const span = () => view.to - view.from, before = span();
+      canvas.dispatchEvent(new WheelEvent('wheel', {clientX: canvas.getBoundingClientRect().left + (left + right) / 2, clientY: TOP + 5, deltaY: -300, bubbles: true, cancelable: true}));
+      check('the wheel zooms', span() < before * .7);
+      const zoomed = span();
+      key('w');
+      check('w zooms in', Math.abs(span() - zoomed * .7) < 2);
+      key('s');
+      check('s zooms out', Math.abs(span() - zoomed) < 2);
+      const from = view.from;
+      key('d');
+      check('d moves', view.from > from);
+      key('a');
+      check('a moves back', Math.abs(view.from - from) < 2);
+      key('0');
+      check('0 shows the whole trace', span() === whole.to - whole.from);
+      const quarter = Math.round(left + (right - left) / 4), half = Math.round((left + right) / 2), expected = [timeAt(quarter), timeAt(half)];
+      mouse('mousedown', quarter, TOP + 20, {button: 0});
+      mouse('mousemove', half, TOP + 20);
+      mouse('mouseup', half, TOP + 20);
+      check('a brush chooses a range', Math.abs(view.from - expected[0]) < 2 && Math.abs(view.to - expected[1]) < 2);
+      check('the fragment has the range', location.hash.includes(`from=${Math.round(view.from)}&to=${Math.round(view.to)}`));
+      // A link leads to the same picture.
+      const link = location.hash, range = {...view};
+      show(whole.from, whole.to);
+      history.replaceState(null, '', link);
+      follow();
+      check('a fragment restores the range', Math.abs(view.from - range.from) < 2 && Math.abs(view.to - range.to) < 2);
+      // Each miss in turn, by the keyboard.
+      result.misses = [];
+      for (let count = Math.min(misses().length, 40); count > 0; count--) {
+        key('n');
+        const {task, index} = selected || {};
+        const j = t.jobs[task];
+        result.misses.push({said: said.textContent, job: document.getElementById('job').textContent,
+          why: Array.from(document.querySelectorAll('#why tr')).slice(1, -1).map(line => [line.cells[0].textContent, line.cells[1].textContent]),
+          shown: view.from <= j.release[index] && view.to >= j.over[index]});
+      }
+      key('0');
+      // The search finds the last job of each task.
+      result.found = [];
+      for (const j of t.jobs.filter(j => j.number.length).slice(0, 20)) {
+        search.focus();
+        search.value = `${name(t, j.task)}#${j.number.at(-1)}`;
+        key('Enter');
+        result.found.push(document.getElementById('job').textContent);
+      }
+      box.focus();
+      key('0');
+      row = -1;
+      key('ArrowDown');
+      key('ArrowRight');
+      check('arrows choose a task and a job', selected || t.jobs[layout.list[row].task].number.length === 0);
+      check('a click shows a job', (() => {
+        const r = layout.list.find(r => r.kind === 'task' && r.lane.list.length);
+        if (!r) return true;
+        const p = r.lane.list[0], width = Math.max(t.stop[p] - t.start[p], 10);
+        reveal(r.task);
+        show(t.start[p] - width, t.stop[p] + width);
+        select(0, -1);
+        const px = x((t.start[p] + t.stop[p]) / 2), py = TOP + r.y - box.scrollTop + TASK_ROW - 12;
+        mouse('mousedown', px, py, {button: 0});
+        mouse('mouseup', px, py, {button: 0});
+        return selected && selected.task === t.task[p] && t.jobs[selected.task].number[selected.index] === t.job[p];
+      })());
+      mouse('mousedown', Math.round(left) + 10, TOP + 2, {button: 0});
+      mouse('mouseup', Math.round(left) + 10, TOP + 2, {button: 0, shiftKey: true});
+      mouse('mousedown', Math.round(left) + 110, TOP + 2, {button: 0});
+      mouse('mouseup', Math.round(left) + 110, TOP + 2, {button: 0, shiftKey: true});
+      check('two clicks measure a span', said.textContent === 'span ' + text(Math.round(timeAt(Math.round(left) + 110) - timeAt(Math.round(left) + 10))));
+      sorting.value = 'misses';
+      sorting.dispatchEvent(new Event('change'));
+      const order = layout.list.filter(r => r.kind === 'task').map(r => t.jobs[r.task].missed.length);
+      check('tasks are sorted by misses', order.every((count, i) => i === 0 || order[i - 1] >= count));
+      sorting.value = 'file';
+      sorting.dispatchEvent(new Event('change'));
+      // A column of a CPU's lane in which something runs is not drawn as idle.
+      key('0');
+      Object.assign(view, whole);
+      box.scrollTop = 0;
+      draw();
+      const ratio = devicePixelRatio || 1;
+      let idle = 0;
+      const pixels = g.getImageData(0, 0, canvas.width, canvas.height), empty = colours.idle;
+      for (const r of layout.list.filter(r => r.kind === 'cpu' && TOP + r.y + CPU_ROW < parseFloat(canvas.style.height))) {
+        const y = TOP + r.y + 3;
+        const [red, green, blue] = [1, 3, 5].map(at => parseInt(empty.slice(at, at + 2), 16) || 0);
+        for (let px = Math.ceil(left) + 1; px < right - 1; px += 7) {
+          const [begin, end] = [timeAt(px), timeAt(px + 1)];
+          const runs = r.lane.list.some(p => t.start[p] <= begin && t.stop[p] >= end || t.start[p] > begin && t.stop[p] < end && t.start[p] < t.stop[p]);
+          if (!runs) continue;
+          const at = (Math.round((y + CPU_ROW - 9) * ratio) * canvas.width + Math.floor((px + .5) * ratio)) * 4;
+          if (pixels.data[at] === red && pixels.data[at + 1] === green && pixels.data[at + 2] === blue) idle++;
+        }
+      }
+      check('no busy CPU is drawn as idle', idle === 0);
+      result.idle = idle;
+      result.verdict = verdict.textContent;
+      result.counts = Array.from(document.querySelectorAll('#counts tr')).map(line => Array.from(line.cells).map(cell => cell.textContent));
+      if (other) {
+        result.differences = [];
+        for (let count = Math.min(events.difference().length, 20); count > 0; count--) { key('x'); result.differences.push(said.textContent); }
+      }
+      frames = [];
+      for (let i = 0; i < 20; i++) { const at = whole.to * i / 40; show(at, at + (whole.to - whole.from) / (1 + i), true); }
+      frames.sort((a, b) => a - b);
+      result.frame_ms = {median: frames[frames.length >> 1], most: frames.at(-1)};
+      show(whole.from, whole.to);
+    } catch (error) {
+      errors.push(String(error.stack || error));
+    }
+    document.body.append(element('pre', {id: 'selftest', textContent: JSON.stringify(result)}));
+  }
+}
+main().catch(error => {
+  errors.push(String(error.stack || error));
+  document.getElementById('app').append(element('p', {className: 'error', textContent: 'The page cannot show the trace: ' + error}));
+  if (location.hash.startsWith('#selftest')) document.body.append(element('pre', {id: 'selftest', textContent: JSON.stringify({errors})}));
+});
