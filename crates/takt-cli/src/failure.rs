@@ -103,9 +103,12 @@ impl Failure {
     }
 }
 
-/// Standard output cannot be written.
+/// Standard output cannot be written. A reader that has read enough, as `head`, needs no message.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe && !takt_linux::stdio::output_was_closed() {
+            return Failure { status: 1, text: String::new() };
+        }
         Failure::write(std::path::Path::new("-"), &error)
     }
 }

@@ -515,6 +515,24 @@ fn standard_output_that_cannot_be_written_is_status_1() {
     }
 }
 
+/// `takt … | head` ends without a message.
+#[test]
+fn a_closed_pipe_ends_a_command_silently() {
+    let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    room.takt(&["sim", "w.yaml", "--trace", "t.jsonl"]).expect(0);
+    for arguments in ["check w.yaml", "sim w.yaml", "policies", "trace show t.jsonl", "trace why t.jsonl a#0"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let done = room.command(&arguments).stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+        assert_eq!(
+            (done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()),
+            (Some(1), ""),
+            "{arguments:?}"
+        );
+    }
+}
+
 #[test]
 fn a_table_of_jobs_is_what_the_trace_says() {
     let room = Room::with(

@@ -34,8 +34,8 @@ use takt_core::time::Span;
 /// With FILE, the sets are those of a CSV file. A set counts at the point nearest to its total utilisation; of two points as near, the
 /// lower one. By default the points are the utilisations of the sets, rounded to tenths.
 ///
-/// If the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`; if it is unknown for all, `unknown`. A
-/// column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
+/// Every cell is a number, or empty where no verdict is known. If the verdict is unknown for some sets, a column `TEST_unknown` has their
+/// part. The test then accepts at least the part of its own column. A test that applies to none of the sets is refused.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`); without it, random ones
@@ -364,16 +364,6 @@ fn part(count: u64, sets: u64) -> String {
     format!("{}.{:04}", parts / 10_000, parts % 10_000)
 }
 
-/// The success ratio of a test as a cell of CSV: a number, or a lower bound where verdicts are unknown.
-fn success(accepted: u64, unknown: u64, sets: u64) -> String {
-    match unknown {
-        _ if sets == 0 => String::new(),
-        0 => part(accepted, sets),
-        _ if unknown == sets => "unknown".into(),
-        _ => format!(">={}", part(accepted, sets)),
-    }
-}
-
 fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let args = experiment.args;
     let names = || experiment.methods.iter().map(Method::name);
@@ -405,11 +395,12 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
         for (index, (point, sum)) in experiment.points.iter().zip(sums).enumerate() {
             let sets = experiment.sets(index);
             write!(out, "{},{sets}", ratio(*point))?;
+            let cell = |count: u64| if sets > 0 { part(count, sets) } else { String::new() };
             for (accepted, unknown) in sum.accepted.iter().zip(&sum.unknown) {
-                write!(out, ",{}", success(*accepted, *unknown, sets))?;
+                write!(out, ",{}", if *unknown < sets { cell(*accepted) } else { String::new() })?;
             }
             for &test in &doubtful {
-                write!(out, ",{}", if sets > 0 { part(sum.unknown[test], sets) } else { String::new() })?;
+                write!(out, ",{}", cell(sum.unknown[test]))?;
             }
             writeln!(out)?;
         }
@@ -422,13 +413,34 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// The curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot.
+/// The ends of a 95 % confidence interval of a part, in millionths (Wilson, "Probable Inference, the Law of Succession, and Statistical
+/// Inference", JASA 22, 1927).
+fn interval(count: u64, sets: u64) -> (u64, u64) {
+    const Z: f64 = 1.959_964;
+    let (n, p) = (sets as f64, count as f64 / sets as f64);
+    let centre = p + Z * Z / (2.0 * n);
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let end = |value: f64| (value / (1.0 + Z * Z / n) * 1e6).clamp(0.0, 1e6).round() as u64;
+    // Rounding must not put the part outside.
+    let part = count * 1_000_000 / sets;
+    (end(centre - half).min(part), end(centre + half).max(part))
+}
+
+/// The curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot. For random sets,
+/// both ends are those of confidence intervals.
 fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> String {
     let args = experiment.args;
     let dot = |(point, sum): (usize, &Counts), test: usize| {
         let (accepted, above, sets) = (sum.accepted[test], sum.unknown[test], experiment.sets(point));
         let part = |count: u64| count * 1_000_000 / sets;
-        (above < sets).then(|| Dot { value: part(accepted), below: 0, above: part(accepted + above) - part(accepted) })
+        (above < sets).then(|| {
+            let (least, most) = match experiment.file {
+                Some(_) => (part(accepted), part(accepted + above)),
+                None => (interval(accepted, sets).0, interval(accepted + above, sets).1),
+            };
+            let value = part(accepted);
+            Dot { value, below: value - least, above: most - value }
+        })
     };
     let dots = |test: usize| sums.iter().enumerate().map(|at| dot(at, test)).collect();
     let name = |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
@@ -454,13 +466,31 @@ fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> St
     }
     let (title, unit, across) = ("Task sets accepted", "part of the sets", "total utilisation (CPUs)");
     let panels = [Panel { title: String::new(), unit: unit.into(), top: 1_000_000, worth: 1_000_000, lines }];
-    let bars = "bars: up to the sets accepted if all unknown verdicts were yes";
+    let doubtful = sums.iter().any(|sum| sum.unknown.iter().any(|count| *count > 0));
+    let bars = match (&experiment.file, doubtful) {
+        (Some(_), _) => "bars: up to the sets accepted if all unknown verdicts were yes",
+        (None, false) => "bars: 95 % confidence intervals (Wilson)",
+        (None, true) => "bars: 95 % confidence intervals (Wilson), up to that of all unknown verdicts as yes",
+    };
     curves::svg(&Picture { title, note: &note, bars, across, points: &experiment.points, panels: &panels })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_are_those_of_wilson() {
+        // By hand: n = 10, p = 1/2: (0.5 + 0.19207) / 1.38415 ± 1.96 · sqrt(0.025 + 0.009604) / 1.38415.
+        assert_eq!(interval(5, 10), (236_593, 763_407));
+        assert_eq!(interval(0, 10).0, 0);
+        assert_eq!(interval(10, 10), (722_467, 1_000_000));
+        for (count, sets) in [(0, 1), (1, 1), (1, 3), (333, 1000), (999_999, 1_000_000)] {
+            let (least, most) = interval(count, sets);
+            let part = count * 1_000_000 / sets;
+            assert!(least <= part && part <= most && most <= 1_000_000, "{count} of {sets}");
+        }
+    }
 
     #[test]
     fn utilisations_are_rounded_to_the_nearest() {
