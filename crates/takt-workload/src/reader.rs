@@ -112,7 +112,7 @@ impl Reader {
                 &entry.key_span,
                 format!("unknown key `{}` in {of}", clipped(&entry.key)),
             );
-            let list = format!("the keys of {of} are {}", choices(known.iter().copied(), "and"));
+            let list = list_of_keys(of, known);
             let fault = match nearest(&entry.key, known.iter().copied()) {
                 Some(near) => {
                     self.misspelt.insert(entry.key_span.start, near.to_owned());
@@ -371,4 +371,34 @@ pub(crate) fn bounded<'n>(
         );
     }
     (reader.diagnostics.len() == faults).then_some(items)
+}
+
+/// With more keys than this, only the usual ones are listed: a longer list is no answer.
+const LISTED: usize = 16;
+const USUAL: [&str; 17] = [
+    "name",
+    "cmd",
+    "period",
+    "runtime",
+    "deadline",
+    "priority",
+    "offset",
+    "budget",
+    "completion",
+    "policy",
+    "cpus",
+    "tasks",
+    "windows",
+    "partitions",
+    "duration",
+    "locking",
+    "realtime",
+];
+
+fn list_of_keys(of: &str, known: &[&str]) -> String {
+    if known.len() <= LISTED {
+        return format!("the keys of {of} are {}", choices(known.iter().copied(), "and"));
+    }
+    let usual = known.iter().copied().filter(|key| USUAL.contains(key));
+    format!("usual keys of {of} are {}; docs/workload.md describes all {}", choices(usual, "and"), known.len())
 }

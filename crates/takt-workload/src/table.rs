@@ -207,7 +207,7 @@ impl Table {
         let processes = match &node.kind {
             Kind::List(_) => self.processes(reader, node, None),
             Kind::Map(_) => {
-                let known: Vec<&str> = PARTITION_KEYS.into_iter().chain(process_keys()).collect();
+                let known = keys_of_partition();
                 let shared = |e: &Entry| SHARED_KEYS.contains(&e.key.as_str());
                 let of_process = |e: &&Entry| process_keys().any(|key| key == e.key) && !shared(e);
                 let own = node.entries().iter().find(of_process);
@@ -299,8 +299,7 @@ impl Table {
             return None;
         }
         if !whole {
-            let known: Vec<&str> = ["name"].into_iter().chain(process_keys()).collect();
-            reader.keys_but(node, "a process", &known, &STALE_KEYS);
+            reader.keys_but(node, "a process", &keys_of_process(), &STALE_KEYS);
         }
         for entry in node.entries() {
             let key = entry.key.as_str();
@@ -346,6 +345,16 @@ impl Table {
         process.finish(reader, node, "a process", place, online);
         process.sound.then_some(process)
     }
+}
+
+/// The keys of a process in a list of them.
+pub(crate) fn keys_of_process() -> Vec<&'static str> {
+    ["name"].into_iter().chain(process_keys()).collect()
+}
+
+/// The keys of a partition, with those of its only process.
+pub(crate) fn keys_of_partition() -> Vec<&'static str> {
+    PARTITION_KEYS.into_iter().chain(process_keys()).collect()
 }
 
 /// Keys of a process, and of a partition that is one process. Its CPUs are those of its slices.

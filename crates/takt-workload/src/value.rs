@@ -175,21 +175,87 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The name nearest to `wrong`, if one is near enough to be a slip of the fingers.
+/// Words of papers and of other tools, without signs between letters, and the names that they mean here.
+const MEANT: [(&str, &[&str]); 51] = [
+    ("c", &["runtime"]),
+    ("wcet", &["runtime"]),
+    ("cost", &["runtime"]),
+    ("exectime", &["runtime"]),
+    ("executiontime", &["runtime"]),
+    ("computation", &["runtime"]),
+    ("capacity", &["runtime", "budget"]),
+    ("bcet", &["execution"]),
+    ("t", &["period"]),
+    ("interval", &["period"]),
+    ("cycle", &["period"]),
+    ("mit", &["period"]),
+    ("d", &["deadline"]),
+    ("dl", &["deadline"]),
+    ("relativedeadline", &["deadline"]),
+    ("o", &["offset"]),
+    ("phi", &["offset"]),
+    ("phase", &["offset"]),
+    ("phasing", &["offset"]),
+    ("prio", &["priority"]),
+    ("q", &["budget"]),
+    ("value", &["utility"]),
+    ("weight", &["importance", "share"]),
+    ("command", &["cmd"]),
+    ("program", &["cmd"]),
+    ("run", &["cmd"]),
+    ("stdout", &["output"]),
+    ("log", &["output"]),
+    ("environment", &["env"]),
+    ("workdir", &["cwd"]),
+    ("workingdirectory", &["cwd"]),
+    ("core", &["cpu"]),
+    ("processor", &["cpu"]),
+    ("affinity", &["cpu", "cpus"]),
+    ("cores", &["cpus"]),
+    ("processors", &["cpus"]),
+    ("ncpus", &["cpus"]),
+    ("scheduler", &["policy"]),
+    ("algorithm", &["policy"]),
+    ("ratemonotonic", &["rm"]),
+    ("deadlinemonotonic", &["dm"]),
+    ("fixedpriority", &["fp"]),
+    ("fpp", &["fp"]),
+    ("earliestdeadlinefirst", &["edf"]),
+    ("globaledf", &["g-edf"]),
+    ("partitionededf", &["p-edf"]),
+    ("clusterededf", &["c-edf"]),
+    ("leastlaxityfirst", &["llf"]),
+    ("roundrobin", &["rr"]),
+    ("schedfifo", &["fifo"]),
+    ("constantbandwidthserver", &["cbs"]),
+];
+
+/// The name nearest to `wrong`: the one that it means in papers and other tools, the one that differs in signs between letters only, or one that is near
+/// enough to be a slip of the fingers.
 #[must_use]
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A pasted page is nobody's misspelt key, and comparing costs the product of the lengths.
+    // A pasted page is no misspelt key, and comparing costs the product of the lengths.
     if wrong.len() > 64 {
         return None;
     }
-    let wrong = wrong.to_ascii_lowercase();
+    let letters = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let (bare, wrong) = (letters(wrong), wrong.to_ascii_lowercase());
+    let meant: &[&str] = MEANT.iter().find(|(word, _)| *word == bare).map_or(&[], |(_, names)| *names);
     let allowed = 1 + wrong.chars().count() / 4;
-    names
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&wrong, &name.to_ascii_lowercase()), name))
-        .filter(|(distance, name)| *distance <= allowed && *distance < name.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+    // The smallest of these: a place among the meanings, then equal letters, then a distance.
+    let rank = |name: &str| -> Option<(u8, usize)> {
+        if let Some(place) = meant.iter().position(|other| *other == name) {
+            return Some((0, place));
+        }
+        if !bare.is_empty() && letters(name) == bare {
+            return Some((1, 0));
+        }
+        let distance = strsim::damerau_levenshtein(&wrong, &name.to_ascii_lowercase());
+        (distance <= allowed && distance < name.len()).then_some((2, distance))
+    };
+    names.into_iter().filter_map(|name| Some((rank(name)?, name))).min_by_key(|(rank, _)| *rank).map(|(_, name)| name)
 }
 
 /// `a`, `b` or `c`.
@@ -314,5 +380,22 @@ mod tests {
         assert_eq!(nearest("g_edf", ["edf", "g-edf"]), Some("g-edf"));
         assert_eq!(nearest("zzz", ["cmd", "init"]), None);
         assert_eq!(nearest("x", ["s"]), None);
+    }
+
+    #[test]
+    fn a_word_of_papers_means_a_name_and_signs_between_letters_do_not_count() {
+        let keys = ["cpu", "period", "runtime", "deadline", "priority", "cmd", "cpus"];
+        for (word, name) in [("C", "runtime"), ("wcet", "runtime"), ("exec_time", "runtime"), ("T", "period")] {
+            assert_eq!(nearest(word, keys), Some(name), "{word}");
+        }
+        for (word, name) in [("D", "deadline"), ("prio", "priority"), ("command", "cmd"), ("cores", "cpus")] {
+            assert_eq!(nearest(word, keys), Some(name), "{word}");
+        }
+        let policies = ["edf", "g-edf", "p-edf", "rm"];
+        for (word, name) in [("gedf", "g-edf"), ("PEDF", "p-edf"), ("rate-monotonic", "rm"), ("edff", "edf")] {
+            assert_eq!(nearest(word, policies), Some(name), "{word}");
+        }
+        // A word that means nothing here is compared as any other one.
+        assert_eq!(nearest("c", ["rm"]), None);
     }
 }

@@ -103,12 +103,28 @@ struct Status {
     json: bool,
 }
 
+/// The isolation that a command means
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// Name of the isolation; not needed if there is one only
+    #[arg(value_name = "NAME")]
+    plain: Option<String>,
+    /// The same
+    #[arg(long, conflicts_with = "plain")]
+    name: Option<String>,
+}
+
+impl Which {
+    fn name(&self) -> Option<&str> {
+        self.plain.as_deref().or(self.name.as_deref())
+    }
+}
+
 /// Check whether each step of an isolation still holds; status 1 if one does not
 #[derive(clap::Args, Debug)]
 struct Verify {
-    /// Name of the isolation; not needed if there is one only
-    #[arg(long)]
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -117,11 +133,10 @@ struct Verify {
 /// Undo an isolation: every setting gets its value from before, and every process its place
 #[derive(clap::Args, Debug)]
 struct Undo {
-    /// Name of the isolation; not needed if there is one only
-    #[arg(long, conflicts_with = "all")]
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Undo all isolations
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plain", "name"])]
     all: bool,
 }
 
@@ -252,7 +267,7 @@ fn status(args: &Status) -> Outcome {
 
 fn verify(args: &Verify) -> Outcome {
     let isolator = look()?;
-    let name = isolator.choose(args.name.as_deref()).map_err(failure)?;
+    let name = isolator.choose(args.which.name()).map_err(failure)?;
     let findings = isolator.verify(&name).map_err(failure)?;
     let remaining = isolator.remaining(&name).map_err(failure)?;
     let holds = findings.iter().all(|finding| finding.holds);
@@ -277,7 +292,7 @@ fn verify(args: &Verify) -> Outcome {
 
 fn undo(args: &Undo) -> Outcome {
     let mut isolator = open()?;
-    let names = if args.all { isolator.names() } else { vec![isolator.choose(args.name.as_deref()).map_err(failure)?] };
+    let names = if args.all { isolator.names() } else { vec![isolator.choose(args.which.name()).map_err(failure)?] };
     let mut out = io::stdout().lock();
     for name in names {
         if let Some(run) = isolator.live_owner(&name) {

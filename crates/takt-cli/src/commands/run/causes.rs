@@ -28,8 +28,32 @@ pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) ->
     found.extend(throttled(workload, report, realtime));
     if report.counts.iter().any(|counts| counts.missed > 0) {
         found.extend(needy(workload, report));
+        found.extend(silent(workload, report));
     }
     found
+}
+
+/// Tasks of an online policy with at least two missed jobs, of which none was completed by a program that still runs.
+fn silent(workload: &Workload, report: &Report) -> Vec<String> {
+    if !workload.system.windows.is_empty() {
+        return Vec::new();
+    }
+    let silent = |index: usize| {
+        let (info, counts) = (&workload.tasks[index], &report.counts[index]);
+        let runs = info.is_program() && info.class.is_none() && !report.gone[index] && report.replaced[index] == 0;
+        (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1).then(|| info.name.as_str())
+    };
+    let names: Vec<&str> = (0..workload.tasks.len()).filter_map(silent).collect();
+    let [first, others @ ..] = names.as_slice() else { return Vec::new() };
+    let more = match others.len() {
+        0 => String::new(),
+        1 => " and of one more task".to_owned(),
+        n => format!(" and of {n} more tasks"),
+    };
+    vec![format!(
+        "no job of {first}{more} was completed: a program signals the end of each job (`takt_next_job`, `takt done`), or its sleep or yield ends the job \
+         (fix: see docs/programs.md, or add `completion: sleep` or `completion: yield`)"
+    )]
 }
 
 /// What the machine did to the run, as far as it can explain that a deadline is missed: at least a hundredth of the CPU time, or a
