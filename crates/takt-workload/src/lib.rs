@@ -21,6 +21,7 @@ mod drivers;
 mod events;
 mod freeze;
 mod kernel;
+mod keys;
 mod known;
 mod limits;
 mod load;
@@ -66,6 +67,7 @@ pub use demos::demos_form;
 pub use diagnostic::{Diagnostic, Severity};
 pub use drivers::Driver;
 pub use freeze::frozen;
+pub use keys::keys_of;
 pub use known::{know, know_power, power_registry, registry};
 pub use limits::{
     DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, MAX_DIAGNOSTICS, MAX_ENTRIES, MAX_SERIES, MAX_TASKS, MAX_WINDOWS,
@@ -88,15 +90,3 @@ pub use text::visible;
 pub use utility::utility_text;
 pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration, parse_ratio};
 pub use workload::{Handed, Workload};
-
-/// The names of all keys at a place of a workload file: `"a workload"`, `"a task"`, `"a process"` or `"a partition"`. Empty for another place.
-#[must_use]
-pub fn keys_of(place: &str) -> Vec<&'static str> {
-    match place {
-        "a workload" => yaml::KEYS.to_vec(),
-        "a task" => tasks::keys(),
-        "a process" => table::keys_of_process(),
-        "a partition" => table::keys_of_partition(),
-        _ => Vec::new(),
-    }
-}
