@@ -1,7 +1,7 @@
 //! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
 use crate::workspace::{Outcome, cargo};
-use crate::{aarch64, mcu, metal, tidy, vm};
+use crate::{aarch64, instructions, mcu, metal, tidy, vm};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,6 +53,7 @@ const CI: &[Step] = &[
         run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
     },
     Step { name: "the core on bare metal", run: |_| metal::run() },
+    Step { name: "instructions of the simulator", run: |_| instructions::run() },
     Step { name: "microcontroller", run: |_| mcu::run(mcu::Part::Usual) },
     Step {
         name: "documentation",

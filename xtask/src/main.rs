@@ -45,7 +45,7 @@ usage: cargo xtask COMMAND
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
      --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
-  instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
+  instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, beside the recorded figures, or `takt sim` beside another program
 ";
 
 fn main() -> ExitCode {
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
         ["mcu"] => mcu::run(mcu::Part::Usual),
         ["mcu", "--all"] => mcu::run(mcu::Part::All),
         ["mcu", "--hartstone-extended"] => mcu::run(mcu::Part::ExtendedHartstone),
-        ["instructions"] => instructions::run(None),
-        ["instructions", other] => instructions::run(Some(other.as_ref())),
+        ["instructions"] => instructions::run(),
+        ["instructions", other] => instructions::beside(other.as_ref()),
         _ => return usage(),
     };
     match outcome {

@@ -26,9 +26,18 @@ impl CpuSet {
         set
     }
     /// CPUs 0 to `n - 1`.
+    ///
+    /// # Panics
+    /// When `n` is above [`MAX_CPUS`].
     #[must_use]
     pub fn first(n: usize) -> CpuSet {
-        (0..n).collect()
+        assert!(n <= MAX_CPUS, "CPU {n} is beyond the last one");
+        let mut set = CpuSet::default();
+        for (index, word) in set.0.iter_mut().enumerate() {
+            let count = n.saturating_sub(64 * index);
+            *word = if count < 64 { (1 << count) - 1 } else { u64::MAX };
+        }
+        set
     }
     /// Adds a CPU.
     ///

@@ -319,9 +319,23 @@ impl Entries {
     }
 }
 
-/// How many bits are set: few as a rule, which a loop counts faster than the general way of processors without an instruction for it.
-#[inline]
-fn count(mut bits: u64) -> u64 {
+/// How many bits are set, for processors without an instruction for it: by a table for few CPUs, and otherwise by a loop over the bits, which are few as a
+/// rule.
+#[inline(always)]
+fn count(bits: u64) -> u64 {
+    const OF_BYTE: [u8; 256] = {
+        let (mut table, mut byte) = ([0; 256], 0);
+        while byte < 256 {
+            table[byte] = (byte as u8).count_ones() as u8;
+            byte += 1;
+        }
+        table
+    };
+    if bits < 256 { u64::from(OF_BYTE[bits as usize]) } else { count_many(bits) }
+}
+
+#[inline(never)]
+fn count_many(mut bits: u64) -> u64 {
     let mut count = 0;
     while bits != 0 {
         bits &= bits - 1;

@@ -142,8 +142,6 @@ pub(crate) struct Machine {
     first: Time,
     first_slot: usize,
     first_changed: bool,
-    /// Whether another slot has that instant, too.
-    first_shared: bool,
     /// When the next of the sleepers wakes, the next change comes, or the next source has an event.
     others: Time,
     progress: Progress,
@@ -225,7 +223,6 @@ impl Machine {
             first: Time::MAX,
             first_slot: 0,
             first_changed: false,
-            first_shared: true,
             others: Time::MAX,
             smooth: !charges && progress.is_steady() && speeds.is_empty() && scenario.machine.is_none(),
             board: scenario.machine.as_ref().map(|(platform, model)| Box::new(Board::new(engine, platform, model))),
@@ -304,15 +301,12 @@ impl Machine {
             return only.at.min(self.others);
         }
         if core::mem::take(&mut self.first_changed) {
-            let (mut first, mut at, mut shared) = (0, Time::MAX, true);
+            let mut first = (Time::MAX, 0);
             for (index, slot) in self.slots.iter().enumerate() {
                 // Without a branch that depends on the instants.
-                let earlier = slot.at < at;
-                shared = !earlier & (shared | (slot.at == at));
-                first = core::hint::select_unpredictable(earlier, index, first);
-                at = core::hint::select_unpredictable(earlier, slot.at, at);
+                first = core::hint::select_unpredictable(slot.at < first.0, (slot.at, index), first);
             }
-            (self.first, self.first_slot, self.first_shared) = (at, first, shared);
+            (self.first, self.first_slot) = first;
         }
         self.first.min(self.others)
     }
@@ -320,13 +314,15 @@ impl Machine {
     /// The job whose completion is all that happens at [`Machine::next`].
     #[inline(always)]
     pub(crate) fn only_completion(&self) -> Option<Input> {
-        let slot = match &*self.slots {
-            [only] => only,
-            slots => slots.get(self.first_slot).filter(|_| !self.first_shared)?,
+        let (slot, behind) = match &*self.slots {
+            [only] => (only, &[][..]),
+            // No earlier slot has that instant.
+            slots => (slots.get(self.first_slot)?, &slots[self.first_slot + 1..]),
         };
         let task = slot.task?;
         let body = &self.bodies[task.index()];
-        let alone = self.others > slot.at && body.next == body.end && !body.stuck();
+        let completes = self.others > slot.at && body.next == body.end && !body.stuck();
+        let alone = completes && behind.iter().all(|other| other.at > slot.at);
         alone.then_some(Input::Complete { task, job: body.job })
     }
 
@@ -381,10 +377,10 @@ impl Machine {
             return;
         }
         let before = core::mem::replace(&mut self.slots[place.index()], slot);
-        self.first_changed |= before.at == self.first;
-        self.first_shared |= slot.at == self.first;
+        // Of several slots with the same instant the first one is known.
+        self.first_changed |= (before.at == self.first) | (slot.at == self.first);
         if slot.at < self.first {
-            (self.first, self.first_slot, self.first_shared) = (slot.at, place.index(), false);
+            (self.first, self.first_slot) = (slot.at, place.index());
         }
     }
 

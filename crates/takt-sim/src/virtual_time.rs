@@ -164,7 +164,7 @@ pub fn simulate<S: Sink>(
 ) -> Report {
     let end = Time::ZERO + duration;
     let Simulation { engine, machine, inputs, now, between } = Simulation::new(engine, scenario);
-    let mut run = Run { machine, inputs, now, end, sink, progress: &mut progress };
+    let mut run = Drive { machine, inputs, now, end, sink, progress: &mut progress };
     loop {
         if run.machine.is_direct() && engine.can_lend_policy() {
             if !engine.lend_policy(&mut run) {
@@ -177,12 +177,12 @@ pub fn simulate<S: Sink>(
         run.machine.apply(run.now, engine, &run.inputs);
         run.report_progress();
     }
-    let Run { machine, inputs, sink, .. } = run;
+    let Drive { machine, inputs, sink, .. } = run;
     Simulation { engine, machine, inputs, now, between }.finish(end, sink).1
 }
 
 /// A simulation from its start to its end.
-struct Run<'a, S> {
+struct Drive<'a, S> {
     machine: Machine,
     inputs: Vec<Input>,
     /// The instant of the present step.
@@ -192,7 +192,7 @@ struct Run<'a, S> {
     progress: &'a mut dyn FnMut(Time),
 }
 
-impl<S> Run<'_, S> {
+impl<S> Drive<'_, S> {
     /// Finds the instant and the inputs of the next step; `false` if there is none before the end. As [`Simulation::run_until`] without inputs in
     /// between, and with one look at what is next for each step.
     fn collect(&mut self, engine: &Engine) -> bool {
@@ -223,7 +223,7 @@ impl<S> Run<'_, S> {
     }
 }
 
-impl<S: Sink> Borrower for Run<'_, S> {
+impl<S: Sink> Borrower for Drive<'_, S> {
     /// Takes steps in which the machine carries out commands at once. Returns `true` before a step with an input that concerns the policy, which is
     /// left to the caller, and `false` at the end.
     #[inline(never)]

@@ -22,42 +22,42 @@ enum Passes {
 
 /// A host of one policy for everything.
 struct Host {
-    guest: Box<dyn Policy>,
+    policy: Box<dyn Policy>,
     passes: Passes,
 }
 
 impl Policy for Host {
     fn start(&mut self, cx: &mut Context<'_>) {
-        self.guest.start(cx);
+        self.policy.start(cx);
     }
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        self.guest.event(event, cx);
+        self.policy.event(event, cx);
     }
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         assert_eq!(decision.takes_changes(), self.passes != Passes::Whole);
-        self.guest.decide(lent, cx, decision);
+        self.policy.decide(lent, cx, decision);
     }
     fn exchange(&mut self, lent: &[Place], cx: &mut Context<'_>) -> Option<Exchange> {
         assert!(self.passes != Passes::Whole);
-        if self.passes == Passes::Exchanges { self.guest.exchange(lent, cx) } else { None }
+        if self.passes == Passes::Exchanges { self.policy.exchange(lent, cx) } else { None }
     }
     fn passes_changes(&self) -> bool {
         self.passes != Passes::Whole
     }
     fn timers(&self) -> u16 {
-        self.guest.timers()
+        self.policy.timers()
     }
     fn home(&self, task: TaskId) -> Option<Place> {
-        self.guest.home(task)
+        self.policy.home(task)
     }
     fn meters(&self) -> bool {
-        self.guest.meters()
+        self.policy.meters()
     }
     fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
-        self.guest.admits(task, terms, cx)
+        self.policy.admits(task, terms, cx)
     }
     fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
-        self.guest.prepare_domain(domain, to, system)
+        self.policy.prepare_domain(domain, to, system)
     }
     fn replace_domain(
         &mut self,
@@ -65,13 +65,13 @@ impl Policy for Host {
         with: (PolicySpec, Box<dyn Policy>),
         cx: &mut Context<'_>,
     ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
-        self.guest.replace_domain(domain, with, cx)
+        self.policy.replace_domain(domain, with, cx)
     }
 }
 
 fn simulated(system: &System, passes: Passes) -> (Vec<Record>, Report) {
-    let guest = Build::whole(system, &Registry::standard(), |build| build.policy()).expect("it suits the system");
-    let mut engine = Engine::with_policy(system.clone(), Box::new(Host { guest, passes })).expect("a valid system");
+    let policy = Build::whole(system, &Registry::standard(), |build| build.policy()).expect("it suits the system");
+    let mut engine = Engine::with_policy(system.clone(), Box::new(Host { policy, passes })).expect("a valid system");
     let mut records = Vec::new();
     let report = takt_sim::simulate(&mut engine, &Scenario::default(), ns(2000), &mut records, |_| ());
     (records, report)

@@ -2,7 +2,7 @@
 
 use super::messages::{Activity, Carrier, Command, Seen};
 use crate::model::TaskId;
-use crate::policy::state::{Phase, State};
+use crate::policy::state::{Cpu, Phase, State};
 use crate::policy::{Assignment, Decision, Exchange};
 use crate::record::{Place, RecordKind, Sink, StopReason};
 use crate::time::Span;
@@ -12,7 +12,7 @@ impl State {
     /// Turns the difference between the present assignment and the decision into commands.
     pub(super) fn apply<C: Carrier, S: Sink>(&mut self, decision: &mut Decision, commands: &mut C, sink: &mut S) {
         self.round += 1;
-        if decision.all_kept && decision.others_leave.is_empty() {
+        if decision.all_kept {
             return self.apply_changes(decision, commands, sink);
         }
         self.write_out(decision);
@@ -21,9 +21,11 @@ impl State {
 
     /// Carries out a decision that keeps all CPUs.
     fn apply_changes<C: Carrier, S: Sink>(&mut self, decision: &Decision, commands: &mut C, sink: &mut S) {
-        if let Some(task) = decision.leaves {
-            let taken = |place| decision.assignments.iter().any(|a| a.place == place);
-            self.leave(task, taken, commands, sink);
+        let taken = |place| decision.assignments.iter().any(|a| a.place == place);
+        match decision.leaves {
+            Some(task) if decision.others_leave.is_empty() => self.leave(task, taken, commands, sink),
+            Some(_) => self.leave_together(decision, commands, sink),
+            None => {}
         }
         for assignment in &decision.assignments {
             self.come(assignment, commands, sink);
@@ -65,6 +67,28 @@ impl State {
         self.stop(task, taken, commands, sink);
     }
 
+    /// Several running tasks leave their places, in the order in which they came. O(running tasks).
+    fn leave_together<C: Carrier, S: Sink>(&mut self, decision: &Decision, commands: &mut C, sink: &mut S) {
+        debug_assert!(!self.own_work_begins, "no CPU is kept while a program begins its own work");
+        let round = self.round;
+        for task in decision.leaves.iter().chain(&decision.others_leave) {
+            assert!(self.runs[task.index()].place.is_some(), "task {} goes, but does not run", task.0);
+            self.runs[task.index()].round = round;
+        }
+        let mut kept = 0;
+        for index in 0..self.running.len() {
+            let task = self.running[index];
+            if self.runs[task.index()].round == round {
+                let taken = |place| decision.assignments.iter().any(|a| a.place == place);
+                self.stop(task, taken, commands, sink);
+            } else {
+                self.running[kept] = task;
+                kept += 1;
+            }
+        }
+        self.running.truncate(kept);
+    }
+
     /// A task that does not run comes to its place, where others keep theirs.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn come<C: Carrier, S: Sink>(&mut self, assignment: &Assignment, commands: &mut C, sink: &mut S) {
@@ -75,7 +99,7 @@ impl State {
         self.dispatch(assignment, None, commands, sink);
     }
 
-    /// Names those who stay on CPUs that a decision keeps, where it does not keep all of them or several leave.
+    /// Names the tasks that stay on CPUs that a decision keeps, where it does not keep all CPUs.
     fn write_out(&self, decision: &mut Decision) {
         let Decision { assignments, kept, leaves, others_leave, .. } = decision;
         let stays = |task: &TaskId| *leaves != Some(*task) && !others_leave.contains(task);
@@ -101,9 +125,9 @@ impl State {
             kept += usize::from(run.place.is_some());
             moves |= cfg!(feature = "multiprocessor") && run.place.is_some_and(|place| place != a.place);
             news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
-            each_cpu(&self.place_cpus, self.cpus.len(), a.place, |cpu| {
-                let claimed = core::mem::replace(&mut self.cpus[cpu].round, round);
-                assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
+            each_cpu(&self.place_cpus, &mut self.cpus, a.place, |cpu| {
+                let claimed = core::mem::replace(&mut cpu.round, round);
+                assert!(claimed != round, "two tasks were put on a CPU of {:?}, task {} is one", a.place, a.task.0);
             });
         }
         if kept < self.running.len() {
@@ -148,7 +172,7 @@ impl State {
     /// Stops who runs and was not chosen.
     #[inline]
     fn stop_others<C: Carrier, S: Sink>(&mut self, commands: &mut C, sink: &mut S) {
-        let (round, cpus) = (self.round, self.cpus.len());
+        let round = self.round;
         let mut kept = 0;
         for index in 0..self.running.len() {
             let task = self.running[index];
@@ -160,7 +184,7 @@ impl State {
             }
             let mut taken = false;
             let place = run.place.expect("a running task has a place");
-            each_cpu(&self.place_cpus, cpus, place, |cpu| taken |= self.cpus[cpu].round == round);
+            each_cpu(&self.place_cpus, &mut self.cpus, place, |cpu| taken |= cpu.round == round);
             self.stop(task, |_| taken, commands, sink);
         }
         self.running.truncate(kept);
@@ -175,17 +199,17 @@ impl State {
         commands: &mut C,
         sink: &mut S,
     ) {
-        let (now, cpus) = (self.now, self.cpus.len());
-        let run = &mut self.runs[task.index()];
+        let State { runs, cpus, place_cpus, agenda, now, .. } = self;
+        let run = &mut runs[task.index()];
         let place = run.place.expect("a running task has a place");
-        run.account(now);
+        run.account(*now);
         run.place = None;
         run.last_place = Some(place);
         let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
         run.stop_recorded = false;
-        each_cpu(&self.place_cpus, cpus, place, |cpu| self.cpus[cpu].task = None);
+        each_cpu(place_cpus, cpus, place, |cpu| cpu.task = None);
         if run.budget.is_some() {
-            self.agenda.remove(task.index());
+            agenda.remove(task.index());
         }
         if !recorded {
             let reason = match blocked {
@@ -206,7 +230,7 @@ impl State {
             let run = &self.runs[task.index()];
             let (from, to) = (run.place.expect("it runs"), run.wanted);
             if from != to {
-                each_cpu(&self.place_cpus, self.cpus.len(), from, |cpu| self.cpus[cpu].task = None);
+                each_cpu(&self.place_cpus, &mut self.cpus, from, |cpu| cpu.task = None);
                 if !run.stop_recorded {
                     let what = RecordKind::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
@@ -240,13 +264,14 @@ impl State {
     /// Dispatches a job that was not running, was elsewhere (`before`), or is the next one of its task.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn dispatch<C: Carrier, S: Sink>(&mut self, a: &Assignment, before: Option<Place>, commands: &mut C, sink: &mut S) {
-        let (now, cpus, task, to) = (self.now, self.cpus.len(), a.task, a.place);
+        let (now, task, to) = (self.now, a.task, a.place);
         let run = &self.runs[task.index()];
         let mut work = Activity::Resumed;
         if run.fresh && run.at.is_some() {
             work = self.begin_behind(task, sink);
         }
-        let run = &mut self.runs[task.index()];
+        let State { runs, cpus, place_cpus, running, speeds, context_switches, .. } = self;
+        let run = &mut runs[task.index()];
         let (job, fresh) = (run.job, run.fresh);
         if run.at.is_none() {
             // The usual case: the program begins with the job.
@@ -258,28 +283,25 @@ impl State {
             Some(_) => run.account(now),
         }
         run.place = Some(to);
-        if let Some(speed) = self.speeds.get(to.index()).filter(|_| cfg!(feature = "multiprocessor")) {
+        if let Some(speed) = speeds.get(to.index()).filter(|_| cfg!(feature = "multiprocessor")) {
             run.speed = *speed;
         }
         run.fresh = false;
         run.stop_recorded = false;
         run.counts.dispatches += 1;
-        let came_from = before.or(run.last_place);
-        if !fresh && came_from.is_some_and(|from| from != to) {
-            run.counts.migrations += 1;
-        }
-        run.last_place = Some(to);
+        let last = run.last_place.replace(to);
+        let moves = !fresh && before.or(last).is_some_and(|from| from != to);
+        run.counts.migrations += u64::from(moves);
         let limited = run.budget.is_some();
-        each_cpu(&self.place_cpus, cpus, to, |cpu| {
-            let on = &mut self.cpus[cpu];
+        each_cpu(place_cpus, cpus, to, |on| {
             let other = on.task.replace(task);
-            assert!(other.is_none_or(|t| t == task), "two tasks were put on CPU index {cpu}, task {} is one", task.0);
+            assert!(other.is_none_or(|t| t == task), "two tasks were put on a CPU, task {} is one", task.0);
             let last = on.last.replace(task);
-            self.context_switches += u64::from(last.is_some_and(|t| t != task));
+            *context_switches += u64::from(last.is_some_and(|t| t != task));
         });
         match before {
             None => {
-                self.running.push(task);
+                running.push(task);
                 commands.start(task, to, work, Seen(self));
             }
             Some(place) if place == to => commands.other(Command::Continue { task, place, work }, Seen(self)),
@@ -294,14 +316,14 @@ impl State {
     }
 }
 
-/// Visits the CPUs of a place. The first places are the single CPUs, of which there are `cpus`.
-#[inline]
-fn each_cpu(place_cpus: &[Vec<u16>], cpus: usize, place: Place, mut visit: impl FnMut(usize)) {
+/// Visits the CPUs of a place. The first places are the single CPUs.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+fn each_cpu(place_cpus: &[Vec<u16>], cpus: &mut [Cpu], place: Place, mut visit: impl FnMut(&mut Cpu)) {
     if !cfg!(feature = "multiprocessor") {
-        visit(0);
-    } else if place.index() < cpus {
-        visit(place.index());
+        visit(&mut cpus[0]);
+    } else if let Some(cpu) = cpus.get_mut(place.index()) {
+        visit(cpu);
     } else {
-        place_cpus[place.index()].iter().for_each(|&cpu| visit(usize::from(cpu)));
+        place_cpus[place.index()].iter().for_each(|&cpu| visit(&mut cpus[usize::from(cpu)]));
     }
 }

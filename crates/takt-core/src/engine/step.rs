@@ -449,7 +449,7 @@ fn advance<P: Policy + ?Sized, C: Carrier, S: Sink>(
         && decision.takes_changes
         && let Some(exchange) = policy.exchange(lent, &mut Context { state, sink })
     {
-        debug_assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        debug_assert!(state.events.is_empty(), "a policy ends no jobs in an exchange");
         return state.exchange(exchange, carrier, sink);
     }
     decision.clear();

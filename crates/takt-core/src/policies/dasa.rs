@@ -30,6 +30,8 @@ pub(super) struct Dasa {
     /// In order of tentative deadlines: what is kept, and that with one job more.
     kept: Vec<Entrant>,
     tried: Vec<Entrant>,
+    /// By job: its tentative deadline, if it is kept.
+    deadline: Vec<Option<Time>>,
 }
 
 impl Construction for Dasa {
@@ -37,33 +39,40 @@ impl Construction for Dasa {
 
     fn new(build: &Build<'_>) -> Self {
         let n = build.tasks.len();
-        Dasa { dense: Vec::with_capacity(n), kept: Vec::with_capacity(n), tried: Vec::with_capacity(n) }
+        let (kept, tried) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        Dasa { dense: Vec::with_capacity(n), kept, tried, deadline: Vec::with_capacity(n) }
     }
 
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
-        let Dasa { dense, kept, tried } = self;
+        let Dasa { dense, kept, tried, deadline } = self;
         let density = |job| view.chain_density(job, view.now, |_| false, |task, at| view.cx.potential(task, at));
         dense.clear();
         dense.extend((0..view.jobs.len()).map(|job| (density(job), job)));
         dense.sort_unstable_by(|a, b| a.0.densest_first(&b.0).then(a.1.cmp(&b.1)));
         kept.clear();
+        deadline.clear();
+        deadline.resize(view.jobs.len(), None);
         for &(_, job) in dense.iter() {
-            if kept.iter().any(|e| e.job == job) {
+            if deadline[job].is_some() {
                 continue;
             }
             tried.clear();
-            tried.extend(kept.iter().filter(|e| view.chain(job).all(|link| link != e.job)));
+            if view.chain(job).all(|link| deadline[link].is_none()) {
+                tried.extend_from_slice(kept);
+            } else {
+                tried.extend(kept.iter().filter(|e| view.chain(job).all(|link| link != e.job)));
+            }
             let mut by = Time::MAX;
             for link in view.chain(job) {
                 // Others in the schedule may wait for it, too.
-                let inherited = kept.iter().find(|e| e.job == link).map_or(Time::MAX, |e| e.by);
-                by = by.min(view.jobs[link].deadline).min(inherited);
+                by = by.min(view.jobs[link].deadline).min(deadline[link].unwrap_or(Time::MAX));
                 let before = |e: &Entrant| if link == job { e.by <= by } else { e.by < by };
                 let at = tried.partition_point(before);
                 tried.insert(at, Entrant { job: link, by });
             }
             if view.in_time(tried.iter().map(|e| e.job)) {
                 core::mem::swap(kept, tried);
+                kept.iter().for_each(|e| deadline[e.job] = Some(e.by));
             }
         }
         schedule.extend(kept.iter().map(|e| e.job));

@@ -206,13 +206,20 @@ struct Cluster {
 }
 
 /// What has changed among the most urgent jobs of a cluster, as many as it has CPUs, since it decided.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct News {
     changes: u32,
-    /// The last change: one job comes, one leaves, or both.
-    comes: Option<TaskId>,
-    leaves: Option<TaskId>,
+    /// The last change, by task numbers: one job comes, one leaves, or both.
+    comes: u32,
+    leaves: u32,
 }
+
+impl News {
+    const NONE: News = News { changes: 0, comes: NO_TASK, leaves: NO_TASK };
+}
+
+/// No task has this number. An option of a number would take twice the room.
+const NO_TASK: u32 = u32::MAX;
 
 impl Cluster {
     fn new(build: &Build<'_>, index: usize, tasks: &[TaskId], places: &[Place]) -> Cluster {
@@ -228,7 +235,7 @@ impl Cluster {
             places: places.to_vec(),
             #[cfg(feature = "order")]
             blocked: ReadyQueue::new(tasks.len()),
-            news: News::default(),
+            news: News::NONE,
             next: NEVER,
             touched: false,
         }
@@ -239,8 +246,8 @@ impl Cluster {
     fn add(&mut self, task: TaskId, urgency: Urgency) {
         self.is_not_blocked(task);
         if self.ready.insert(urgency.key(task)) < self.cpus {
-            let leaves = self.ready.as_slice().get(self.cpus).map(|key| key.task);
-            self.note(Some(task), leaves);
+            let leaves = self.ready.as_slice().get(self.cpus).map_or(NO_TASK, |key| key.task.0);
+            self.note(task.0, leaves);
         }
     }
 
@@ -260,14 +267,14 @@ impl Cluster {
     fn take(&mut self, task: TaskId) -> bool {
         let Some(ahead) = self.ready.remove(task) else { return false };
         if ahead < self.cpus {
-            let comes = self.ready.as_slice().get(self.cpus - 1).map(|key| key.task);
-            self.note(comes, Some(task));
+            let comes = self.ready.as_slice().get(self.cpus - 1).map_or(NO_TASK, |key| key.task.0);
+            self.note(comes, task.0);
         }
         true
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn note(&mut self, comes: Option<TaskId>, leaves: Option<TaskId>) {
+    fn note(&mut self, comes: u32, leaves: u32) {
         self.news = News { changes: self.news.changes + 1, comes, leaves };
     }
 
@@ -287,7 +294,9 @@ impl Cluster {
             return None;
         }
         self.next = round + 1;
-        let News { comes, leaves, .. } = core::mem::take(&mut self.news);
+        let News { comes, leaves, .. } = core::mem::replace(&mut self.news, News::NONE);
+        let task = |number: u32| (number != NO_TASK).then_some(TaskId(number));
+        let (comes, leaves) = (task(comes), task(leaves));
         let seated = |task| (task, self.mapper.seat(task, leaves, group, cx));
         Some(Exchange { leaves, comes: comes.map(seated) })
     }
@@ -301,7 +310,7 @@ impl Cluster {
             decision.exchange(group, exchange);
             return true;
         }
-        self.news = News::default();
+        self.news = News::NONE;
         self.next = if group.len() == self.cpus { cx.round() + 1 } else { NEVER };
         false
     }
@@ -537,11 +546,15 @@ impl<O: Ordering> Scoped<O> {
     /// Says who runs in each cluster.
     #[inline(never)]
     fn decide_each(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        let round = cx.round();
-        if self.next == round {
+        let (round, all) = (cx.round(), self.clusters.are_all_of(lent));
+        let stands = self.next == round;
+        self.next = if all { round + 1 } else { NEVER };
+        if stands && all && self.decide_touched(lent, cx, decision) {
+            return;
+        }
+        if stands {
             self.clusters.iter_mut().for_each(|cluster| cluster.next = round);
         }
-        self.next = if self.clusters.are_all_of(lent) { round + 1 } else { NEVER };
         for index in self.touched.drain(..) {
             self.clusters[usize::from(index)].touched = false;
         }
@@ -558,6 +571,34 @@ impl<O: Ordering> Scoped<O> {
         if O::TRACKS_RUNNING && lent.len() < self.clusters.iter().map(|cluster| cluster.cpus).sum() {
             self.displace_others(lent, cx);
         }
+    }
+
+    /// Decides by what has changed in the clusters that were touched, if that is one job of each at most, and the last decision about all CPUs stands.
+    /// O(clusters touched × log), and a copy of the CPUs unless they are all of the machine.
+    fn decide_touched(&mut self, lent: &[Place], cx: &Context<'_>, decision: &mut Decision) -> bool {
+        if !O::PREEMPTIVE || O::TRACKS_RUNNING || !decision.takes_changes() || !cx.stands() {
+            return false;
+        }
+        let Scoped { clusters, touched, .. } = self;
+        let is_simple = |index: &u16| {
+            let cluster = &clusters[usize::from(*index)];
+            cluster.one_by_one && cluster.news.changes <= 1
+        };
+        if !touched.iter().all(is_simple) {
+            return false;
+        }
+        decision.keep(lent, None);
+        touched.sort_unstable();
+        for index in touched.drain(..).map(usize::from) {
+            let group = clusters.places_of(index, lent);
+            let cluster = &mut clusters[index];
+            cluster.touched = false;
+            // It has kept its CPUs in the decisions that left it out.
+            cluster.next = cx.round();
+            let exchange = cluster.exchange(group, cx).expect("the cluster was looked at");
+            decision.exchange_on_kept(exchange);
+        }
+        true
     }
 
     /// The jobs of clusters that are lent no CPU do not run.

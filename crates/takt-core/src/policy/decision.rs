@@ -102,6 +102,11 @@ impl Decision {
             self.kept.extend_from_slice(cpus);
             self.all_kept = self.kept.len() == self.cpus;
         }
+        self.leave(leaves);
+    }
+    /// This task leaves a CPU that is kept otherwise.
+    #[inline]
+    fn leave(&mut self, leaves: Option<TaskId>) {
         if self.leaves.is_none() {
             self.leaves = leaves;
         } else {
@@ -111,7 +116,13 @@ impl Decision {
     /// The single-CPU places `cpus` keep their tasks, but for this exchange: [`Decision::keep`] and [`Decision::run`].
     #[inline]
     pub(crate) fn exchange(&mut self, cpus: &[Place], Exchange { leaves, comes }: Exchange) {
-        self.keep(cpus, leaves);
+        self.keep(cpus, None);
+        self.exchange_on_kept(Exchange { leaves, comes });
+    }
+    /// This exchange on CPUs that are kept.
+    #[inline]
+    pub(crate) fn exchange_on_kept(&mut self, Exchange { leaves, comes }: Exchange) {
+        self.leave(leaves);
         if let Some((task, place)) = comes {
             self.run(task, place);
         }
