@@ -50,11 +50,21 @@ pub struct TooLarge {
     pub pieces: usize,
 }
 
+fn within_limit(pieces: usize) -> Result<(), TooLarge> {
+    if pieces > PIECES_MAX { Err(TooLarge { pieces }) } else { Ok(()) }
+}
+
 /// The page of a trace.
 ///
 /// # Errors
 /// If a trace has more than [`PIECES_MAX`] pieces.
 pub fn page(trace: &Trace, options: &PageOptions<'_>) -> Result<String, TooLarge> {
+    let starts = |trace: &Trace| {
+        let starts = trace.records.iter().filter(|r| matches!(r.record.kind, RecordKind::Start { .. }));
+        within_limit(starts.count())
+    };
+    starts(trace)?;
+    options.with.map_or(Ok(()), starts)?;
     let diff = options.with.map(|with| diff::diff(trace, with, options.tolerance));
     let mut blocks = String::new();
     let mut block = |id: &str, value: &Value| {
@@ -62,9 +72,9 @@ pub fn page(trace: &Trace, options: &PageOptions<'_>) -> Result<String, TooLarge
         let text = value.to_string().replace('<', "\\u003c");
         blocks += &format!("<script type=\"application/json\" id=\"{id}\">{text}</script>\n");
     };
-    block("trace", &encoded(trace)?);
+    block("trace", &encoded(trace));
     if let Some(with) = options.with {
-        block("other", &encoded(with)?);
+        block("other", &encoded(with));
     }
     block("diff", &diff.map_or(Value::Null, |diff| difference(trace, &diff)));
     let title = escape(&heading_of(&trace.header));
@@ -115,9 +125,7 @@ impl Writer for PageWriter {
         if let RecordKind::Start { .. } = record.record.kind {
             self.pieces += 1;
         }
-        if self.pieces > PIECES_MAX {
-            return Err(io::Error::other(TooLarge { pieces: self.pieces }));
-        }
+        within_limit(self.pieces).map_err(io::Error::other)?;
         self.trace.records.push(*record);
         Ok(())
     }
@@ -180,13 +188,10 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
 }
 
 /// A trace as names, counts and columns.
-fn encoded(trace: &Trace) -> Result<Value, TooLarge> {
+fn encoded(trace: &Trace) -> Value {
     let summary = summarize(trace);
     let causes = Causes::of(trace);
     let line = causes.timeline();
-    if line.intervals.len() > PIECES_MAX {
-        return Err(TooLarge { pieces: line.intervals.len() });
-    }
     let header = &trace.header;
     let labels = header.labels();
     let task = |((label, task), summary): ((&String, &crate::TaskLabel), &crate::summary::TaskSummary)| {
@@ -207,14 +212,14 @@ fn encoded(trace: &Trace) -> Result<Value, TooLarge> {
     let changes = trace.changes.iter().map(|change| json!([change.at.ns(), change.to_string()]));
     let first = |values: &mut dyn Iterator<Item = Value>| values.take(LISTED_MAX).collect::<Vec<_>>();
     let unit = unit(line);
-    Ok(json!({
+    json!({
         "heading": shown(&heading_of(header)), "source": header.source, "workload": shown(&header.workload),
         "seed": header.seed, "complete": trace.footer.is_some(), "unit_ns": unit, "end": line.end.ns() / unit,
         "tasks": tasks, "places": places, "resources": resources, "total": counts(&summary.total),
         "switches": first(&mut { switches }), "calls": first(&mut { calls }), "changes": first(&mut { changes }),
         "jobs": line.jobs.iter().map(Vec::len).collect::<Vec<_>>(),
         "columns": written(&causes, unit),
-    }))
+    })
 }
 
 /// The largest unit of which all instants are multiples.
@@ -444,4 +449,26 @@ fn difference(trace: &Trace, diff: &Diff) -> Value {
         "count": diff.points.len(),
         "points": diff.points.iter().take(LISTED_MAX).map(point).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_limit() {
+        assert!(within_limit(PIECES_MAX).is_ok());
+        assert_eq!(within_limit(PIECES_MAX + 1).unwrap_err().pieces, PIECES_MAX + 1);
+    }
+
+    #[test]
+    fn the_unit_divides_all_instants() {
+        assert_eq!([(12, 18), (0, 7), (7, 0), (-4, 6)].map(|(a, b)| greatest_common_divisor(a, b)), [6, 7, 7, 2]);
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_standard() {
+        // SHA-256 of "abc" in FIPS 180-4, in base64.
+        assert_eq!(hash("abc"), "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+    }
 }

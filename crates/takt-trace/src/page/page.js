@@ -4,7 +4,9 @@ const FILLS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#cc79a7', '#f0e442',
 const LOCKED_OUT = '#d55e00', ASLEEP = '#9ecae1', SWITCH = '#7b3294', OTHER = '#888888';
 const REASONS = ['still running', 'preempted', 'suspended', 'migrated', 'finished', 'blocked'];
 const OUTCOMES = ['unfinished', 'completed', 'budget used', 'overrun', 'aborted', 'exited', 'skipped'];
-const [HAS_DEADLINE, CUT_OFF, HAS_HANDLER, MISSED] = [8, 16, 32, 64];
+const HAS_DEADLINE = 8, CUT_OFF = 16, HAS_HANDLER = 32, MISSED = 64;
+/** Cut off, overrun, aborted or skipped. */
+const isCut = how => how & CUT_OFF || (how & 7) === 3 || (how & 7) === 4 || (how & 7) === 6;
 const LEFT_LEAST = 90, AXIS = 22, OVERVIEW = 16, TOP = AXIS + OVERVIEW + 4, CPU_ROW = 24, TASK_ROW = 34, GROUP_ROW = 18, OTHER_ROW = 9;
 const errors = [];
 addEventListener('error', event => errors.push(String(event.message)));
@@ -85,16 +87,15 @@ async function read(id) {
   const unit = about.unit_ns, n = c.pTask.count;
   const t = {about, end: about.end * unit, n, start: new Float64Array(n), stop: new Float64Array(n), task: new Uint32Array(n),
     place: new Uint16Array(n), job: new Float64Array(n), how: new Uint8Array(n)};
-  const free = new Map(), numbers = new Map();
+  const free = new Float64Array(about.places.length), numbers = new Float64Array(about.tasks.length);
   for (let i = 0; i < n; i++) {
     const task = t.task[i] = c.pTask.unsigned(), place = t.place[i] = c.pPlace.unsigned();
-    const from = (free.get(place) || 0) + c.pStart.signed(), to = from + c.pLength.unsigned();
-    free.set(place, to);
-    const job = (numbers.get(task) || 0) + c.pJob.signed();
-    numbers.set(task, job);
+    const from = free[place] + c.pStart.signed(), to = free[place] = from + c.pLength.unsigned();
+    const job = numbers[task] += c.pJob.signed();
     t.start[i] = from * unit; t.stop[i] = to * unit; t.job[i] = job; t.how[i] = c.pHow.unsigned();
   }
-  const pieces = lists(about.tasks.length, n, i => [t.task[i]]);
+  const alone = about.tasks.map((_, task) => [task]);
+  const pieces = lists(about.tasks.length, n, t.task, alone);
   t.jobs = about.jobs.map((count, task) => {
     const j = {task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
       end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), handler: new Map(), pieces: pieces[task]};
@@ -123,7 +124,7 @@ async function read(id) {
         j.over[i] = isNaN(handler.end) ? t.end : handler.end;
       }
     }
-    j.missed = Array.from(j.how.keys()).filter(i => j.how[i] & MISSED);
+    j.missed = where(j, how => how & MISSED);
     return j;
   });
   const spans = (prefix, resource) => {
@@ -154,24 +155,46 @@ async function read(id) {
     t.why.set(key, parts);
   }
   const most = Math.max(-1, ...about.places.flat());
-  const lanes = lists(most + 1, n, i => about.places[t.place[i]]);
+  const lanes = lists(most + 1, n, t.place, about.places);
   t.cpus = lanes.map((list, cpu) => ({cpu, ...lane(t, list)})).filter(lane => lane.list.length);
   t.lanes = pieces.map(list => lane(t, list));
   return t;
 }
-/** The indexes of pieces by lane. */
-function lists(count, n, of) {
+/** The indexes of pieces by lane: `lanes` has those of each key. */
+function lists(count, n, keys, lanes) {
   const sizes = new Uint32Array(count);
-  for (let i = 0; i < n; i++) for (const lane of of(i)) sizes[lane]++;
+  for (let i = 0; i < n; i++) {
+    const of = lanes[keys[i]];
+    for (let k = 0; k < of.length; k++) sizes[of[k]]++;
+  }
   const found = Array.from(sizes, size => new Uint32Array(size));
   sizes.fill(0);
-  for (let i = 0; i < n; i++) for (const lane of of(i)) found[lane][sizes[lane]++] = i;
+  for (let i = 0; i < n; i++) {
+    const of = lanes[keys[i]];
+    for (let k = 0; k < of.length; k++) found[of[k]][sizes[of[k]]++] = i;
+  }
   return found;
+}
+/** The indexes of the jobs of a task with such an end. */
+function where(jobs, test) {
+  const found = [];
+  for (let i = 0; i < jobs.how.length; i++) if (test(jobs.how[i])) found.push(i);
+  return found;
+}
+/** Instants in ascending order, in a typed array. */
+function ascending(times) {
+  const all = Float64Array.from(times);
+  for (let i = 1; i < all.length; i++) if (all[i] < all[i - 1]) return all.sort();
+  return all;
 }
 /** A lane of pieces with its starts and the time run before each piece. */
 function lane(t, list) {
   const starts = new Float64Array(list.length), ran = new Float64Array(list.length + 1);
-  list.forEach((p, k) => { starts[k] = t.start[p]; ran[k + 1] = ran[k] + t.stop[p] - t.start[p]; });
+  for (let k = 0; k < list.length; k++) {
+    const p = list[k];
+    starts[k] = t.start[p];
+    ran[k + 1] = ran[k] + t.stop[p] - t.start[p];
+  }
   return {list, starts, ran};
 }
 function indexOf(jobs, number) {
@@ -365,14 +388,19 @@ async function main() {
   function sorted(j, which) {
     j.cache ||= {};
     return j.cache[which] ||= (() => {
-      const all = {
-        release: () => j.release,
-        deadline: () => Array.from(j.deadline).filter((at, i) => !isNaN(at) && !(j.how[i] & MISSED)),
-        miss: () => j.missed.filter(i => !isNaN(j.deadline[i])).map(i => j.deadline[i]),
-        cut: () => Array.from(j.how.keys()).filter(i => j.how[i] & CUT_OFF || [3, 4, 6].includes(j.how[i] & 7)).map(i => j.end[i]).filter(at => !isNaN(at)),
-        end: () => Array.from(j.how.keys()).filter(i => (j.how[i] & 7) === 1).map(i => j.end[i]),
+      if (which === 'release') return j.release;
+      const instants = (test, at) => {
+        const found = new Float64Array(j.how.length);
+        let count = 0;
+        for (let i = 0; i < j.how.length; i++) if (test(j.how[i]) && !isNaN(at[i])) found[count++] = at[i];
+        return ascending(found.subarray(0, count));
+      };
+      return {
+        deadline: () => instants(how => (how & (HAS_DEADLINE | MISSED)) === HAS_DEADLINE, j.deadline),
+        miss: () => instants(how => how & MISSED, j.deadline),
+        cut: () => instants(isCut, j.end),
+        end: () => instants(how => (how & 7) === 1, j.end),
       }[which]();
-      return which === 'release' ? all : Float64Array.from(all).sort();
     })();
   }
   function taskRow(r, y) {
@@ -681,10 +709,11 @@ async function main() {
     if (!quiet) { draw(); fragment(); }
   }
   function histogram(j) {
-    const responses = Array.from(j.end.keys()).filter(i => (j.how[i] & 7) === 1).map(i => j.end[i] - j.release[i]);
-    if (!responses.length) return '';
-    const most = responses.reduce((a, b) => Math.max(a, b), 1), bins = new Array(12).fill(0);
-    for (const response of responses) bins[Math.min(11, Math.floor(response * 12 / most))]++;
+    const bins = new Array(12).fill(0);
+    let most = 0, count = 0;
+    for (let i = 0; i < j.how.length; i++) if ((j.how[i] & 7) === 1) { count++; most = Math.max(most, j.end[i] - j.release[i], 1); }
+    if (!count) return '';
+    for (let i = 0; i < j.how.length; i++) if ((j.how[i] & 7) === 1) bins[Math.min(11, Math.floor((j.end[i] - j.release[i]) * 12 / most))]++;
     const top = Math.max(...bins);
     return bins.map(count => count ? '▁▂▃▄▅▆▇█'[Math.min(7, Math.ceil(count * 8 / top) - 1)] : ' ').join('') + ' ≤ ' + short(most);
   }
@@ -721,12 +750,15 @@ async function main() {
     listed.replaceChildren(element('h2', {textContent: 'Jobs released in this range' + (found.length >= 60 ? ' (the first 60)' : '')}), made, others);
   }
   function explain() {
-    const any = test => t.jobs.some(j => j.how.some(test)), made = [['↑', 'release'], ['↓', 'deadline'], ['●', 'completion']];
+    let seen = 0;
+    const known = new Set();
+    for (const j of t.jobs) for (let i = 0; i < j.how.length; i++) if (j.how[i] !== seen) known.add(seen = j.how[i]);
+    const any = test => Array.from(known).some(test), made = [['↑', 'release'], ['↓', 'deadline'], ['●', 'completion']];
     legend.replaceChildren();
     const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
     if (any(how => how & HAS_DEADLINE)) for (const [sign, words] of made) add(sign, words);
     if (any(how => how & MISSED)) { add('↓', 'deadline missed', 'var(--red)'); add('▨', 'runs late', 'var(--red)'); }
-    if (any(how => how & CUT_OFF || [3, 4, 6].includes(how & 7))) add('✕', 'cut off, aborted or skipped', 'var(--red)');
+    if (any(isCut)) add('✕', 'cut off, aborted or skipped', 'var(--red)');
     add('▬', 'released, not running', 'var(--wait)');
     if (t.waits.some(spans => spans.some(span => span.resource !== null))) add('▬', 'waits for a resource', LOCKED_OUT);
     if (t.waits.some(spans => spans.some(span => span.resource === null))) add('▬', 'sleeps', ASLEEP);
@@ -848,11 +880,12 @@ async function main() {
   });
 
   explain();
-  tasks();
   resize();
+  const drawn = performance.now() - begun;
+  tasks();
   if (location.hash && !location.hash.startsWith('#selftest')) follow();
   list();
-  document.body.dataset.ready = (performance.now() - begun).toFixed(1);
+  document.body.dataset.ready = drawn.toFixed(1);
   if (location.hash.startsWith('#selftest')) selfTest();
 
   // --- the test of the page ----------------------------------------------------------------------------------------------
