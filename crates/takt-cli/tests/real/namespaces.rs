@@ -413,7 +413,8 @@ fn clean_ups_in_other_namespaces_harm_no_run() {
         return;
     }
     let isolates = super::isolate::can_isolate();
-    for seed in first..first + rounds {
+    // Once a clean-up in another PID namespace left frozen processes whose numbers it does not see (v1).
+    for seed in std::iter::once(1096).chain(first..first + rounds) {
         println!(
             "repeat with: TAKT_SEED={seed} TAKT_NAMESPACES=1 cargo test -p takt-cli --test real -- clean_ups_in_other"
         );
