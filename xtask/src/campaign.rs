@@ -50,7 +50,7 @@ const TEST_TIME: Duration = Duration::from_secs(600);
 const BUILD_TIME: Duration = Duration::from_secs(1200);
 
 /// The packages whose tests are about random cases and need no real processes.
-const PACKAGES: [&str; 8] =
+pub(crate) const PACKAGES: [&str; 8] =
     ["takt-core", "takt-sim", "takt-conformance", "takt-analysis", "takt-workload", "takt-trace", "takt-exec", "edzl"];
 
 /// What is asked for.
@@ -152,7 +152,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 /// continues an interrupted campaign.
 fn verdicts(time: Duration) -> Result<Findings> {
     let (begun, mut found, mut files) = (Instant::now(), Vec::new(), 0);
-    let mut seed = takt_testing::seed();
+    let mut seed = takt_testing::fresh_seed();
     let arguments =
         ["test", "--locked", "--release", "--quiet", "--package", "takt-sim", "--test", "refute", "--", "--nocapture"];
     while files == 0 || begun.elapsed() < time {
@@ -177,7 +177,7 @@ fn verdicts(time: Duration) -> Result<Findings> {
 /// All property tests under one fresh seed after another.
 fn properties(time: Duration) -> Result<Findings> {
     let (begun, mut found) = (Instant::now(), Vec::new());
-    let mut seed = takt_testing::seed();
+    let mut seed = takt_testing::fresh_seed();
     let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
     let arguments: Vec<&str> = ["test", "--locked", "--no-fail-fast", "--quiet"].into_iter().chain(packages).collect();
     let mut rounds = 0;
@@ -284,7 +284,7 @@ fn outcomes(_: Duration) -> Result<Findings> {
 
 /// Tests over real processes in a test program of the command line, each with a variable that makes it longer.
 fn real(suite: &str, tests: &[(&str, &str, &str)]) -> Result<Findings> {
-    let seed = takt_testing::seed();
+    let seed = takt_testing::fresh_seed();
     let mut found = Vec::new();
     // They measure, so the program is the one that is released.
     let program = released()?;
@@ -414,7 +414,7 @@ fn mutants(time: Duration) -> Result<Findings> {
     ensure!(list.status.success(), "cargo mutants --list: {}", String::from_utf8_lossy(&list.stderr));
     let all: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout)?;
     let all: Vec<Mutant> = all.iter().map(mutant).collect::<Option<_>>().context("another form of list")?;
-    let seed = takt_testing::seed();
+    let seed = takt_testing::fresh_seed();
     let sample = sample(&all, MUTANTS, seed);
     println!("TAKT_SEED={seed}: {} of {} mutants", sample.len(), all.len());
     let suites = Suite::all(&copy)?;

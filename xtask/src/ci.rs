@@ -1,10 +1,13 @@
 //! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
+use crate::campaign::PACKAGES;
 use crate::workspace::{Outcome, cargo};
 use crate::{aarch64, instructions, mcu, metal, tidy, vm};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use takt_testing::Capability;
 
@@ -25,16 +28,32 @@ const MEASURED: &str = "measured::";
 
 struct Step {
     name: &'static str,
-    /// Is told when all of it has to be over.
-    run: fn(Instant) -> Outcome,
+    /// Runs it. The tier ends at the instant; the tests that `cargo test` runs are added to the sums.
+    run: fn(Instant, &mut Sums) -> Outcome,
+}
+
+/// The tests of all steps of a tier.
+#[derive(Default)]
+struct Sums {
+    passed: u64,
+    failed: u64,
+    /// Lines of `TAKT_TESTS_ATTEMPTS`.
+    attempts: String,
+    /// Tests that were skipped for a capability that this machine lacks, and what they lack.
+    skipped: Vec<String>,
 }
 
 /// What anybody can wait for.
 const TEST: &[Step] = &[
-    Step { name: "format", run: |_| command(&["fmt", "--all", "--check"], &[]) },
-    Step { name: "tidy", run: |_| tidy::run() },
-    Step { name: "clippy", run: |_| clippy(&["--workspace", "--exclude", PUBLISHED]) },
-    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES, "--skip", REAL, "--skip", MEASURED]) },
+    Step { name: "format", run: |_, _| command(&["fmt", "--all", "--check"], &[]) },
+    Step { name: "tidy", run: |_, _| tidy::run() },
+    Step { name: "clippy", run: |_, _| clippy(&["--workspace", "--exclude", PUBLISHED]) },
+    Step {
+        name: "tests",
+        run: |_, sums| {
+            tests(&["--", "--skip", OUTCOMES, "--skip", REAL, "--skip", MEASURED], takt_testing::seed(), sums)
+        },
+    },
 ];
 
 /// Takes long to compile, and changes only with the trace format.
@@ -42,28 +61,41 @@ const PUBLISHED: &str = "takt-trace-published";
 
 /// What takes longer: many real runs, and machines that are built first.
 const CI: &[Step] = &[
-    Step { name: "clippy of the rest", run: |_| clippy(&["--package", PUBLISHED]) },
-    Step { name: "published trace format", run: |_| tests(&["--package", PUBLISHED]) },
+    Step { name: "clippy of the rest", run: |_, _| clippy(&["--package", PUBLISHED]) },
+    Step {
+        name: "published trace format",
+        run: |_, sums| tests(&["--package", PUBLISHED], takt_testing::fresh_seed(), sums),
+    },
+    Step {
+        name: "random cases of a fresh seed",
+        run: |_, sums| tests(&packages(&PACKAGES), takt_testing::fresh_seed(), sums),
+    },
     Step {
         name: "real runs and benches",
-        run: |_| tests(&["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED]),
+        run: |_, sums| {
+            let chosen = ["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED];
+            tests(&chosen, takt_testing::fresh_seed(), sums)
+        },
     },
     Step {
         name: "outcomes of real runs",
-        run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
+        run: |_, sums| {
+            let chosen = ["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"];
+            tests(&chosen, takt_testing::fresh_seed(), sums)
+        },
     },
-    Step { name: "the core on bare metal", run: |_| metal::run() },
-    Step { name: "instructions of the simulator", run: |_| instructions::run() },
-    Step { name: "microcontroller", run: |_| mcu::run(mcu::Part::Usual) },
+    Step { name: "the core on bare metal", run: |_, _| metal::run() },
+    Step { name: "instructions of the simulator", run: |_, _| instructions::run() },
+    Step { name: "microcontroller", run: |_, _| mcu::run(mcu::Part::Usual) },
     Step {
         name: "documentation",
-        run: |_| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
+        run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
-    Step { name: "service under systemd", run: |until| vm::service::run(false, Some(until)) },
-    Step { name: "virtual machines", run: |until| vm::run(&vm::Options::until(until)) },
+    Step { name: "service under systemd", run: |until, _| vm::service::run(false, Some(until)) },
+    Step { name: "virtual machines", run: |until, _| vm::run(&vm::Options::until(until)) },
     Step {
         name: "64-bit ARM",
-        run: |until| match Instant::now() + ARM > until {
+        run: |until, _| match Instant::now() + ARM > until {
             true => Outcome::Skipped("too little time is left; `cargo xtask aarch64` runs it alone".into()),
             false => aarch64::run(),
         },
@@ -92,11 +124,12 @@ fn run(steps: &[Step]) -> ExitCode {
         if has(false).is_empty() { "none".into() } else { has(false) }
     );
     let (mut passed, mut failed, mut skipped) = (0, None, Vec::new());
+    let mut sums = Sums::default();
     let until = Instant::now() + TIME;
     for step in steps {
         println!("== {}", step.name);
         let start = Instant::now();
-        let outcome = (step.run)(until);
+        let outcome = (step.run)(until, &mut sums);
         let time = start.elapsed().as_secs_f32();
         match outcome {
             Outcome::Passed => {
@@ -115,6 +148,8 @@ fn run(steps: &[Step]) -> ExitCode {
         }
     }
     println!();
+    print!("{}", table_of_attempts(&sums.attempts));
+    sums.skipped.iter().for_each(|line| println!("SKIPPED: {line}"));
     for (name, why) in &skipped {
         println!("SKIPPED: {name}: {why}");
     }
@@ -122,8 +157,19 @@ fn run(steps: &[Step]) -> ExitCode {
         let rest: Vec<&str> = steps.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
         println!("FAILED: {name}; not run: {}", if rest.is_empty() { "none".into() } else { rest.join(", ") });
     }
-    println!("{passed} passed, {} failed, {} skipped", usize::from(failed.is_some()), skipped.len());
+    println!("{}", closing(&sums, [passed, usize::from(failed.is_some()), skipped.len()]));
     if failed.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The last line of a tier: its tests, and its steps.
+fn closing(sums: &Sums, [passed, failed, skipped]: [usize; 3]) -> String {
+    let tests = format!("tests: {} passed, {} failed, {} skipped", sums.passed, sums.failed, sums.skipped.len());
+    format!("{tests} (steps: {passed} passed, {failed} failed, {skipped} skipped)")
+}
+
+/// The arguments of cargo that choose packages.
+fn packages(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().flat_map(|name| ["--package", name]).collect()
 }
 
 fn clippy(packages: &[&str]) -> Outcome {
@@ -138,13 +184,13 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     }
 }
 
-/// The tests that these arguments of `cargo test` choose. Skipped tests are listed at the end. A test that was skipped for a capability that the
+/// The tests that these arguments of `cargo test` choose, with random cases of this seed. A test that was skipped for a capability that the
 /// machine has is a failure.
-fn tests(chosen: &[&str]) -> Outcome {
+fn tests(chosen: &[&str], seed: u64, sums: &mut Sums) -> Outcome {
     let file = |what: &str| std::env::temp_dir().join(format!("takt-{what}-{}", std::process::id()));
     let (skipped, attempts) = (file("skipped"), file("attempts"));
     // One seed for all test programs, so that one number repeats them.
-    let seed = takt_testing::seed().to_string();
+    let seed = seed.to_string();
     let path = |file: &'_ Path| file.to_str().expect("a directory for temporary files").to_owned();
     let (skipped_path, attempts_path) = (path(&skipped), path(&attempts));
     let environment = [
@@ -155,15 +201,18 @@ fn tests(chosen: &[&str]) -> Outcome {
     println!("random cases of these tests: TAKT_SEED={seed}");
     let all = ["test", "--locked", "--no-fail-fast"];
     let workspace = if chosen.contains(&"--package") { &[][..] } else { &["--workspace", "--exclude", PUBLISHED] };
-    let outcome = command(&[&all, workspace, chosen].concat(), &environment);
+    let outcome = counted(&[&all, workspace, chosen].concat(), &environment, sums);
     let take = |file: PathBuf| {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let _ = std::fs::remove_file(file);
         text
     };
-    print!("{}", table_of_attempts(&take(attempts)));
+    sums.attempts += &take(attempts);
     let (lacking, unfounded) = by_machine(&take(skipped), Capability::is_present);
-    lacking.iter().for_each(|line| println!("SKIPPED: {line}"));
+    // A skipped test passes for cargo.
+    let both = BTreeSet::from_iter(lacking.iter().chain(&unfounded).map(|line| test_of(line)));
+    sums.passed = sums.passed.saturating_sub(both.len() as u64);
+    sums.skipped.extend(lacking);
     unfounded.iter().for_each(|line| println!("SKIPPED ALTHOUGH THE CAPABILITY IS PRESENT: {line}"));
     match outcome {
         Outcome::Passed if !unfounded.is_empty() => {
@@ -171,6 +220,48 @@ fn tests(chosen: &[&str]) -> Outcome {
         }
         outcome => outcome,
     }
+}
+
+/// The test that a line about a skipped one names, after the capability.
+fn test_of(line: &str) -> &str {
+    let rest = line.split_once(": ").map_or(line, |(_, rest)| rest);
+    rest.split_once(": ").map_or(rest, |(test, _)| test)
+}
+
+/// Runs `cargo test`, shows what it prints, and counts the tests.
+fn counted(arguments: &[&str], environment: &[(&str, &str)], sums: &mut Sums) -> Outcome {
+    let mut cargo = cargo(arguments);
+    cargo.envs(environment.iter().copied()).stdout(Stdio::piped());
+    if std::io::stdout().is_terminal() {
+        cargo.env("CARGO_TERM_COLOR", "always");
+    }
+    let mut child = match cargo.spawn() {
+        Ok(child) => child,
+        Err(e) => return Outcome::Failed(format!("cargo cannot be started: {e}")),
+    };
+    // Bytes: a failing test may print anything.
+    let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        print!("{text}");
+        if let Some((passed, failed)) = result(&text) {
+            (sums.passed, sums.failed) = (sums.passed + passed, sums.failed + failed);
+        }
+        line.clear();
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("cargo {}: {status}", arguments[0])),
+        Err(e) => Outcome::Failed(format!("cargo cannot be awaited: {e}")),
+    }
+}
+
+/// How many tests of a test program passed and failed, by its last line.
+fn result(line: &str) -> Option<(u64, u64)> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |what: &str| counts.split("; ").find_map(|part| part.trim().strip_suffix(what)?.trim().parse().ok());
+    Some((count("passed")?, count("failed")?))
 }
 
 /// Skipped tests in two lists: those that lack something, and those whose capability is there. Each line has a capability, a tab, and the rest.
@@ -237,6 +328,23 @@ mod tests {
         let (lacking, unfounded) = by_machine(lines, |capability| capability == Capability::V1);
         assert_eq!(lacking, ["ffmpeg: decode: not found"]);
         assert_eq!(unfounded, ["cgroup-v1: groups::a: not mounted", "no-such: x: y"]);
+    }
+
+    #[test]
+    fn the_last_line_counts_tests() {
+        let lines = [
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.10s\n",
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+            "test result: \u{1b}[32mok\u{1b}[m. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
+            "test a::result ... ok",
+        ];
+        let counts = lines.map(super::result);
+        assert_eq!(counts, [Some((12, 0)), Some((3, 2)), Some((1, 0)), None]);
+        let skipped = vec!["ffmpeg: decode: not found".to_owned()];
+        let sums = super::Sums { passed: 15, failed: 2, attempts: String::new(), skipped };
+        let line = "tests: 15 passed, 2 failed, 1 skipped (steps: 3 passed, 1 failed, 0 skipped)";
+        assert_eq!(super::closing(&sums, [3, 1, 0]), line);
+        assert_eq!(super::test_of("ffmpeg: real::decode: not found: x"), "real::decode");
     }
 
     #[test]

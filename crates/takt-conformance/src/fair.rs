@@ -123,7 +123,7 @@ impl Fair {
             Some(if successor > now { job.deadline.min(successor) } else { job.deadline })
         };
         let left = |t: TaskId| (engine.declared(t).unwrap_or(Work::ZERO) - engine.own_work(t)).or_zero().nominal_time();
-        let ends = mine().flat_map(|t| [due(t), ledger.account(t).next_release()]).flatten().filter(|at| *at > now);
+        let ends = mine().flat_map(|t| [due(t), ledger.account(t).next_release(now)]).flatten().filter(|at| *at > now);
         let length = ends.min().map_or(0, |end| (end - now).ns());
         let local = |t: TaskId| {
             let part = due(t).map_or(0, |due| length * left(t).ns() / (due - now).ns());

@@ -164,9 +164,17 @@ impl Account {
         self.current().is_some_and(|(current, _)| current == job)
     }
 
-    /// When its next job is to be released, if that is planned.
-    pub(crate) fn next_release(&self) -> Option<Time> {
-        self.next
+    /// The planned release of its next job after the periods that have passed by `now`. By Hartstone's rule a period that begins during a job
+    /// passes without a record.
+    pub(crate) fn next_release(&self, now: Time) -> Option<Time> {
+        let (_, backlog, tick) = self.rules;
+        let (mut job, mut next) = (self.next_job, self.next);
+        let passes = backlog == Backlog::Hartstone && self.current().is_some();
+        while let Some(at) = next.filter(|at| passes && at.round_up(tick) <= now) {
+            next = self.after(job, at);
+            job += 1;
+        }
+        next
     }
 
     /// The time-utility function of its jobs.

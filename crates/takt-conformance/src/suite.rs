@@ -52,7 +52,7 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
 }
 
 impl Suite {
-    /// A suite for a registry's policies, with the seed and the number of cases of the environment. Without one, the seed is fresh.
+    /// A suite for a registry's policies, with the seed and the number of cases of the environment. Without one, the seed is that of the commit ([`takt_testing::FIXED`]).
     ///
     /// # Panics
     /// When the environment names a seed or a number of cases that is none.

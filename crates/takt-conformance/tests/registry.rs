@@ -1,7 +1,7 @@
 //! Every policy of the registry is tried by the conformance suite.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use takt_conformance::{Failure, Fault, Suite};
 use takt_core::policy::Registry;
 
@@ -87,8 +87,7 @@ fn random_operations_lose_no_job_and_come_to_an_end() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let fuzz = |suite: Suite| suite.operations().unwrap_or_else(|failure| panic!("{failure}"));
     let Some(seconds) = number("TAKT_FUZZ_SECONDS") else { return fuzz(suite()) };
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
-    let first: u64 = number("TAKT_SEED").unwrap_or(since_1970.as_secs());
+    let first = takt_testing::fresh_seed();
     let (start, mut rounds) = (Instant::now(), 0);
     watch(&ROUND);
     while start.elapsed() < Duration::from_secs(seconds) {

@@ -1,8 +1,9 @@
 //! Shared parts of Takt's tests: the property runner ([`for_all`]), the capabilities of machines ([`Capability`]),
 //! imitated machines ([`sysfs`]), and a browser for pages ([`browse`]).
 //!
-//! Every run draws from a fresh seed. `TAKT_SEED` chooses the seed and `TAKT_CASES` the number of cases; a failure prints both, with the command
-//! that repeats it. The seed of a failing case is kept in a file beside the test (`NAME.proptest-regressions`), which belongs in the repository:
+//! Every run draws from the same seed ([`FIXED`]), so a commit has the same result on every machine. `TAKT_SEED` chooses another seed, `TAKT_SEED=fresh` a fresh
+//! one, and `TAKT_CASES` the number of cases; a failure prints both, with the command that repeats it. Continuous integration and campaigns draw
+//! from fresh seeds ([`fresh_seed`]). The seed of a failing case is kept in a file beside the test (`NAME.proptest-regressions`), which belongs in the repository:
 //! later runs begin with that case.
 
 mod browser;
@@ -20,19 +21,39 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of all random cases of this process: `TAKT_SEED`, or else a fresh one.
+/// The seed of all random cases, unless `TAKT_SEED` has another.
+pub const FIXED: u64 = 20_061_127;
+
+/// The value of `TAKT_SEED` for a fresh seed.
+const FRESH: &str = "fresh";
+
+/// The seed of all random cases of this process: `TAKT_SEED`, or else [`FIXED`].
 ///
 /// # Panics
-/// When `TAKT_SEED` is not a number.
+/// When `TAKT_SEED` is neither a number nor `fresh`.
 pub fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {
-        number("TAKT_SEED").unwrap_or_else(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            // Short, because it is copied by hand.
-            (since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(17)) % 1_000_000_000
-        })
+        if std::env::var("TAKT_SEED").is_ok_and(|seed| seed == FRESH) {
+            return drawn();
+        }
+        number("TAKT_SEED").unwrap_or(FIXED)
     })
+}
+
+/// The seed of a campaign: `TAKT_SEED`, or else a fresh one.
+///
+/// # Panics
+/// When `TAKT_SEED` is neither a number nor `fresh`.
+pub fn fresh_seed() -> u64 {
+    if std::env::var_os("TAKT_SEED").is_some() { seed() } else { drawn() }
+}
+
+/// A seed from the clock and the number of this process.
+fn drawn() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Short, because it is copied by hand.
+    (since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(17)) % 1_000_000_000
 }
 
 /// The number of cases: `TAKT_CASES`, or else `default`.
@@ -115,6 +136,32 @@ mod tests {
         let command = repeat(7);
         assert!(command.starts_with(&format!("TAKT_SEED={} TAKT_CASES=7 cargo test -p takt-testing", seed())));
         assert!(command.ends_with("a_failure_names_the_smallest_case_and_how_to_repeat_it"), "{command}");
+    }
+
+    #[test]
+    fn without_a_variable_the_seed_is_fixed_and_that_of_a_campaign_is_not() {
+        // The variables of a process are shared, so a process of its own reads them.
+        let read = |value: Option<&str>| {
+            let mut test = std::process::Command::new(std::env::current_exe().expect("this test program"));
+            test.args(["--exact", "tests::seeds_of_a_process", "--nocapture"]).env_remove("TAKT_SEED");
+            let output = test.envs(value.map(|value| ("TAKT_SEED", value))).output().expect("it starts");
+            let text = String::from_utf8(output.stdout).expect("text");
+            let line = text.lines().find_map(|line| line.split_once("seeds: ")).expect("the line of that test").1;
+            let mut seeds = line.split(' ').map(|seed| seed.parse().expect("a number"));
+            (seeds.next().expect("its seed"), seeds.next().expect("that of a campaign"))
+        };
+        let (usual, campaign): (u64, u64) = read(None);
+        assert_eq!(usual, FIXED);
+        assert_ne!(campaign, FIXED);
+        assert_ne!(read(None).1, campaign);
+        assert_eq!(read(Some("7")), (7, 7));
+        assert_ne!(read(Some("fresh")).0, read(Some("fresh")).0);
+    }
+
+    /// Prints what the test above reads from another process.
+    #[test]
+    fn seeds_of_a_process() {
+        println!("\nseeds: {} {}", seed(), fresh_seed());
     }
 
     #[test]

@@ -4,7 +4,6 @@ use crate::common::{Done, Room, Running, mechanisms, until};
 use crate::machine::{Capability, always, on_cpus, skip};
 use std::fs;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const QUIET: &str = "policy: edf\ncpus: 0\ntasks:\n- {name: a, cmd: exec sleep 60, period: 1ms, runtime: 200us}\n";
 
@@ -150,9 +149,7 @@ fn random_limits() {
     const RUNS: u64 = 6;
     on_cpus(|| {
         let runs = std::env::var("TAKT_LIMITS").map_or(RUNS, |runs| runs.parse().expect("TAKT_LIMITS is a number"));
-        let seed = std::env::var("TAKT_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
-        let seed: u64 = seed.unwrap_or_else(now);
+        let seed = takt_testing::seed();
         println!("repeat with: TAKT_LIMITS={runs} TAKT_SEED={seed}");
         let mut state = seed | 1;
         let mut below = |most: u64| {

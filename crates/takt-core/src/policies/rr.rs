@@ -154,7 +154,9 @@ measurements. The shorter the quantum, the more switches, and the closer it come
 
 **Settings.** `quantum`, by default 1 ms. With `grid: yes` quanta end at multiples of the quantum on the clock, as on a
 kernel that switches at every tick. A job that starts between two ticks gets only the rest. The rest of an interrupted quantum can end
-between two ticks.
+between two ticks. The job then has a short quantum up to the next tick, and it queues behind the jobs whose quanta ended at the tick.
+So shares on a grid can be unequal: 5 to 1 was seen where windows end in the middle of quanta. Without a grid they differ by at most
+three quanta.
 
 **Ties.** Among jobs that become ready at the same instant, the earlier release first, then the lower task number. A job
 whose quantum ends at that instant, or that yields, goes behind them. Of jobs whose quanta end at one instant, the first in turn
