@@ -62,6 +62,11 @@ impl Rounds {
         (0..self.len()).collect()
     }
 
+    /// The rounds of both, those of the other one behind.
+    pub(crate) fn joined(&self, other: &Rounds) -> Rounds {
+        Rounds(self.0.iter().chain(&other.0).cloned().collect())
+    }
+
     /// Keeps the first rounds alone.
     pub(crate) fn truncate(&mut self, rounds: usize) {
         self.0.truncate(rounds);

@@ -87,9 +87,12 @@ fn unlike_experiments_are_named() {
     fs::write(room.path("b.json"), experiment("memory")).unwrap();
     let said = room.takt(&["latency", "compare", "a.json", "b.json"]).expect(0).stdout;
     assert!(said.contains("note: the experiments differ in their stress: cpu and memory"), "{said}");
-    assert!(said.contains("note: a scenario with fewer than 3 rounds"), "{said}");
+    assert!(
+        said.contains("note: `idle`: 2 and 2 rounds cannot carry a verdict about 4 quantiles; 5 rounds of each can"),
+        "{said}"
+    );
     let json = room.takt(&["latency", "compare", "a.json", "a.json", "--json"]).expect(0).stdout;
-    assert!(json.contains(r#""notes":["a scenario with fewer"#), "{json}");
+    assert!(json.contains(r#""notes":["`idle`: 2 and 2 rounds cannot carry"#), "{json}");
 }
 
 #[test]

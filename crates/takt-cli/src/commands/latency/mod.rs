@@ -160,6 +160,6 @@ fn compare(args: &Compare) -> Outcome {
     }
     let notes = takt_latency::unlike(&first, &second);
     output::differences([&first, &second], &differences, &notes, args.json)?;
-    let later = differences.iter().any(|d| d.differs && d.low > 0);
+    let later = differences.iter().any(|d| d.differs && d.second > d.first);
     Ok(if later { Verdict::No } else { Verdict::Done })
 }

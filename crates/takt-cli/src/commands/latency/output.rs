@@ -173,7 +173,7 @@ pub(super) fn differences(
     let head = ["scenario", "quantile", "first", "second", "second - first (95 %)", "verdict"];
     let mut rows = vec![head.map(Cell::from).to_vec()];
     for d in all {
-        let verdict = match (d.differs, d.low > 0) {
+        let verdict = match (d.differs, d.second > d.first) {
             (false, _) => "within noise",
             (true, true) => "later",
             (true, false) => "earlier",
@@ -188,6 +188,9 @@ pub(super) fn differences(
         ]);
     }
     aligned(&mut out, &rows, |column| column == 0 || column == 5)?;
-    writeln!(out, "lateness in microseconds; each interval is of one figure: of twenty, one may differ by chance")?;
+    writeln!(
+        out,
+        "lateness in microseconds; each interval is of one figure, and all verdicts together are wrong with at most 5 %"
+    )?;
     notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
