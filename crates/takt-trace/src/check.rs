@@ -24,14 +24,33 @@
 //! | `best-effort` | where best effort waits for all, it does not start beside safety-critical work (needs the system) |
 //! | `system` | trace and system have the same tasks |
 //! | `arrival` | jobs are released, and due, when the workload says ([`arrivals`]) |
+//! | `missing` | a job is recorded whose release the workload plans before the end ([`arrivals`]) |
 //! | `dropped` | no records are missing |
+//!
+//! [`schedule`] has those that need the policy and the workload:
+//!
+//! | rule | what it says |
+//! |---|---|
+//! | `idle` | under a work-conserving policy no CPU is idle while a ready job that may use it waits |
+//! | `order` | no ready job waits while a job behind it runs, in the order of the policy, with what holders of resources inherit |
+//! | `band` | no ready job waits while a job of a lower band runs on its CPUs |
+//! | `preemption` | a policy that does not preempt leaves a job its CPU until it ends or blocks |
+//! | `home` | a task of a partitioned or clustered policy runs on the CPUs of one group |
+//! | `consumption` | a job consumes as much as it had CPUs, or at most that in a real run |
+//! | `abort` | a job is aborted at its deadline, at the end of its budget, or in a deadlock |
+//! | `late` | with `late: abort` no job completes after its deadline |
+//! | `grant` | a job with a budget is granted it before it runs, and not more |
+//! | `block` | blocks and wake-ups of a job alternate, and none runs while it is blocked |
+//! | `stop` | a job leaves its CPUs for the reason that its record has |
 
 mod arrivals;
 mod checker;
 mod finding;
 mod round;
 mod rules;
+mod schedule;
 
 pub use arrivals::arrivals;
 pub use checker::check;
 pub use finding::Finding;
+pub use schedule::{Conditions, Consumption, Judgement, schedule};

@@ -12,20 +12,21 @@ use crate::outcome::{Outcome, Verdict};
 use crate::progress::{Counted, Progress};
 use crate::report::{Cell, aligned, short, table};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input as Change;
 use takt_core::model::{PolicySpec, Step, Task};
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
 use takt_trace::diff::{Diff, Point};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::jobs::JobTable;
 use takt_trace::{Format, Header, Trace, Writer, check, diff, gantt, kernel_check, summary};
-use takt_workload::{Code, Workload};
+use takt_workload::{Code, Dispatch, Workload};
 
 /// Show, convert, check or compare traces
 #[derive(clap::Args, Debug)]
@@ -78,9 +79,9 @@ enum Command {
         trace: PathBuf,
         /// The workload that was simulated or run; machine, policy and seed are those of the trace
         file: Option<PathBuf>,
-        /// Largest lateness of the real machine that is not reported
-        #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
-        tolerance: Span,
+        /// Largest lateness of the real machine that is not reported; by default 1 ms, and 0 for a simulation without costs
+        #[arg(long, value_parser = takt_workload::parse_duration)]
+        tolerance: Option<Span>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -254,23 +255,67 @@ fn note_end(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-fn checked(trace: &Trace, file: Option<&Path>, tolerance: Span, as_json: bool, out: &mut impl Write) -> Outcome {
+fn checked(
+    trace: &Trace,
+    file: Option<&Path>,
+    tolerance: Option<Span>,
+    as_json: bool,
+    out: &mut impl Write,
+) -> Outcome {
     let workload = file.map(|file| workload_of(trace, file)).transpose()?;
+    let conditions = workload.as_ref().map(|workload| conditions(trace, workload, tolerance));
+    let tolerance = tolerance.unwrap_or(REAL_LATENESS);
     let progress = Progress::busy("checking");
     let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
-    if let Some(workload) = workload.filter(|w| !changes_releases(w) && !is_changed(trace)) {
-        findings.extend(check::arrivals(trace, &workload.system));
+    let mut unchecked = BTreeSet::new();
+    if let (Some(workload), Some(conditions)) = (&workload, &conditions) {
+        if conditions.changed {
+            unchecked.insert(("arrival", "releases or terms of tasks change during the run".to_owned()));
+        } else {
+            findings.extend(check::arrivals(trace, &workload.system, conditions.tolerance));
+        }
+        let judgement = check::schedule(trace, &workload.system, conditions);
+        findings.extend(judgement.findings);
+        unchecked.extend(judgement.unchecked);
+    } else {
+        unchecked
+            .insert(("order", "without the workload only rules are checked that the trace alone can show".to_owned()));
     }
     progress.finish();
     if as_json {
         let (records, complete) = (trace.records.len(), trace.footer.is_some());
-        writeln!(out, "{}", json!({"records": records, "complete": complete, "findings": objects(&findings)}))?;
+        let unchecked: Vec<_> = unchecked.iter().map(|(rule, why)| json!({"rule": rule, "why": why})).collect();
+        let object =
+            json!({"records": records, "complete": complete, "findings": objects(&findings), "unchecked": unchecked});
+        writeln!(out, "{object}")?;
     } else {
         findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
         writeln!(out, "{} records, {} findings", trace.records.len(), findings.len())?;
+        unchecked.iter().try_for_each(|(rule, why)| writeln!(out, "not checked: `{rule}`: {why}"))?;
         note_end(trace, out)?;
     }
     Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
+}
+
+/// The lateness of a real machine that is not reported without another one.
+const REAL_LATENESS: Span = Span::from_ms(1);
+
+/// The conditions under which a workload has given the records of a trace.
+fn conditions(trace: &Trace, workload: &Workload, tolerance: Option<Span>) -> check::Conditions {
+    let scenario = &workload.scenario;
+    let free = Scenario { changes: scenario.changes.clone(), events: scenario.events.clone(), ..Scenario::default() };
+    let (simulated, exact) = (trace.header.source == "sim", *scenario == free);
+    let consumption = match simulated {
+        true if exact => check::Consumption::Exact,
+        true => check::Consumption::Bounded,
+        // Elsewhere jobs run also while others are blocked, or as the kernel decides.
+        false if workload.settings.dispatch == Dispatch::default() => check::Consumption::Bounded,
+        false => check::Consumption::Unknown,
+    };
+    // A simulation without costs has no lateness.
+    let usual = if simulated && exact { Span::ZERO } else { REAL_LATENESS };
+    let changed = changes_releases(workload) || is_changed(trace);
+    check::Conditions { tolerance: tolerance.unwrap_or(usual), consumption, changed }
 }
 
 /// Findings for `--json`.

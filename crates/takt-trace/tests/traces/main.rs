@@ -6,6 +6,7 @@ mod engine;
 mod formats;
 mod gantt;
 mod live;
+mod mutations;
 mod rules;
 mod tracking;
 mod why;
