@@ -264,7 +264,8 @@ fn checked(
 ) -> Outcome {
     let workload = file.map(|file| workload_of(trace, file)).transpose()?;
     let conditions = workload.as_ref().map(|workload| conditions(trace, workload, tolerance));
-    let tolerance = tolerance.unwrap_or(REAL_LATENESS);
+    let usual = conditions.as_ref().map_or(REAL_LATENESS, |conditions| conditions.tolerance);
+    let tolerance = tolerance.unwrap_or(usual);
     let progress = Progress::busy("checking");
     let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
     let mut unchecked = BTreeSet::new();
