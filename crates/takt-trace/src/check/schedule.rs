@@ -314,10 +314,8 @@ impl<'a> Schedule<'a> {
                 }
             }
             RecordKind::Withdraw { task, .. } => self.tasks[task.index()].waits_for = None,
-            RecordKind::Unlock { task, resource } => {
-                if self.owners.get(&resource) == Some(&task) {
-                    self.owners.remove(&resource);
-                }
+            RecordKind::Unlock { task, resource } if self.owners.get(&resource) == Some(&task) => {
+                self.owners.remove(&resource);
             }
             RecordKind::Deadlock { .. } => self.deadlocked = true,
             RecordKind::Exit { task, .. } => {

@@ -304,7 +304,7 @@ fn is_end(kind: &RecordKind) -> bool {
 fn shift(trace: &mut Trace, chosen: impl Fn(usize, &RecordKind) -> bool, by: i64) {
     for (index, record) in trace.records.iter_mut().enumerate() {
         if chosen(index, &record.record.kind) {
-            record.record.at = record.record.at + Span::from_ns(by);
+            record.record.at += Span::from_ns(by);
             record.applied = record.record.at;
         }
     }
@@ -439,7 +439,7 @@ fn plant(kind: &str, trace: &Trace, system: &System, at: usize) -> Option<Trace>
         }
         "deadline later" => change(|k| matches!(k, RecordKind::Release { deadline: Some(_), .. }), &|kind| {
             if let RecordKind::Release { deadline: Some(deadline), .. } = kind {
-                *deadline = *deadline + us;
+                *deadline += us;
             }
         }),
         "deadline dropped" => change(|k| matches!(k, RecordKind::Release { deadline: Some(_), .. }), &|kind| {
