@@ -41,7 +41,7 @@ fn silent(workload: &Workload, report: &Report) -> Vec<String> {
     let silent = |index: usize| {
         let (info, counts) = (&workload.tasks[index], &report.counts[index]);
         let runs = info.is_program() && info.class.is_none() && !report.gone[index] && report.replaced[index] == 0;
-        (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1).then(|| info.name.as_str())
+        (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1).then_some(info.name.as_str())
     };
     let names: Vec<&str> = (0..workload.tasks.len()).filter_map(silent).collect();
     let [first, others @ ..] = names.as_slice() else { return Vec::new() };
