@@ -181,6 +181,9 @@ impl<'a> Schedule<'a> {
             self.unchecked("order", "what runs within windows is judged by `window`, `fifo` and `best-effort`");
             self.unchecked("idle", "CPUs of windows may be idle");
         }
+        if self.trace.header.source != "sim" {
+            self.unchecked("abort", "the end of a process aborts its job, and has no record");
+        }
         if !self.system.speeds.is_empty() {
             self.unchecked("consumption", "the CPUs have different speeds");
         }
@@ -503,7 +506,8 @@ impl<'a> Schedule<'a> {
             .budget
             .is_some_and(|budget| !exact || self.switched || consumed + self.slack >= budget - described.jitter / 2);
         let utility = self.rules[task.index()].is_none_or(|r| r.spec.profile.needs.contains(&Need::Utility));
-        late || spent || (utility && self.deadlocked) || self.trace.header.source != "sim" && self.conditions.changed
+        // The end of its process aborts a job of a run, without a record.
+        late || spent || (utility && self.deadlocked) || self.trace.header.source != "sim"
     }
 
     /// A job has consumed as much as it had CPUs.
