@@ -21,7 +21,7 @@ use crate::scheduler::{Refused, Scheduler};
 use takt_abi::{Kind, Request};
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 
 impl<A: Actuator> Scheduler<A> {
     /// The program of a task has made a request. Returns whether it may be handled: a program that floods is frozen before that.
@@ -64,6 +64,12 @@ impl<A: Actuator> Scheduler<A> {
         if stopped {
             slot.waits = Waits::No;
             slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
+            // The kernel reports the freeze as a block, and may report no wake-up meanwhile. To the engine the job continues to run.
+            slot.waits_since = Span::MAX;
+            if slot.blocked {
+                self.inputs.push(Input::Wake { task });
+            }
+            self.forget_waits(task);
             self.setup.dispatcher.frozen(task);
             self.meters[task.index()].hold(self.setup.actuator.now(), WINDOW);
             self.hold(task, now + WINDOW);
@@ -109,6 +115,8 @@ impl<A: Actuator> Scheduler<A> {
         let done = if outside || of_kernel || at_work { self.setup.actuator.start(slot.group) } else { Ok(()) };
         if at_work && done.is_ok() {
             self.setup.dispatcher.thawed(task);
+            let Scheduler { setup, .. } = self;
+            setup.slots[task.index()].is_started(&setup.actuator, false);
         }
         self.note(task, Refused::Held { until: self.now() }, done);
         let slot = &self.setup.slots[task.index()];
