@@ -1,6 +1,6 @@
 //! A trace as one HTML page that needs nothing else: no network, no server, no other file.
 //!
-//! The page holds the records as columns of differences ([`columns`]), a chart as SVG for browsers without JavaScript, and a program that
+//! The page holds the records as columns of differences (`columns`), a chart as SVG for browsers without JavaScript, and a program that
 //! draws lanes on a canvas. Its content policy allows this program and this style by their hashes, and nothing else.
 
 mod columns;
