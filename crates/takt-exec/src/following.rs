@@ -1,7 +1,7 @@
 //! Jobs that block and wake up in their middle, as the machine below reports it.
 //!
 //! The reports come late and with their instants. Before anything else of a wait is handled, the engine is stepped through them at these instants, so its
-//! decisions are those that would have followed at once. A block that follows the request or the signal of a program belongs to that, and is not reported to
+//! decisions are the ones of an engine that hears of them at once. A block that follows the request or the signal of a program belongs to that, and is not reported to
 //! the engine: the process waits for its answer or its next job.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.

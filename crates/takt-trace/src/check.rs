@@ -27,7 +27,7 @@
 //! | `missing` | a job is recorded whose release the workload plans before the end ([`arrivals`]) |
 //! | `dropped` | no records are missing |
 //!
-//! [`schedule`] has those that need the policy and the workload:
+//! [`schedule`] has the rules that need the policy and the workload:
 //!
 //! | rule | what it says |
 //! |---|---|

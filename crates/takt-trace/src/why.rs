@@ -129,7 +129,7 @@ struct Piece {
     from: Time,
 }
 
-/// Spans in the order of their starts, of which those that overlap a range are found quickly.
+/// Spans in the order of their starts, whose members that overlap a range are found quickly.
 #[derive(Clone, Debug)]
 struct Spans<T> {
     spans: Vec<(Time, Time, T)>,

@@ -226,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// Handles the inputs up to the last one that concerns the policy. Returns those that follow.
+    /// Handles the inputs up to the last one that concerns the policy. Returns the inputs that follow it.
     #[cold]
     fn changes<'i, S: Sink>(&mut self, inputs: &'i [Input], sink: &mut S) -> &'i [Input] {
         let count = inputs.iter().rposition(Input::concerns_policy).map_or(0, |last| last + 1);
@@ -454,7 +454,7 @@ fn advance<P: Policy + ?Sized, C: Carrier, S: Sink>(
     }
     decision.clear();
     policy.decide(lent, &mut Context { state, sink }, decision);
-    assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+    assert!(state.events.is_empty(), "a policy ends jobs in its handling of events, not in its decision");
     state.apply(decision, carrier, sink);
 }
 

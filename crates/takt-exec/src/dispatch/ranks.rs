@@ -205,7 +205,7 @@ impl Ranks {
         let engine = &*on.engine;
         let at = matches!(on.slots[task.index()].program, Program::At { job, .. } if engine.job(task).is_some_and(|present| present.number == job));
         let blocked = at && engine.job(task).is_some_and(|job| !job.ready) && !engine.waits(task);
-        // Without a job it would run when it wakes up, and nothing would tell of that.
+        // Without a job it would run when it wakes up, and no notice would report that.
         let seen = on.is_blocked(task) && engine.job(task).is_some();
         self.tasks[task.index()].ranked || blocked || seen
     }

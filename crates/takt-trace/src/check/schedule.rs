@@ -1,6 +1,6 @@
 //! The jobs that run and wait, their consumption, and their ends: the rules of the model and of a policy's facts.
 //!
-//! The rules are those that `takt-conformance` has for engines, judged from records alone. Each holds for an interval between two instants of the
+//! The rules are the ones of `takt-conformance` for engines, judged from records alone. Each holds for an interval between two instants of the
 //! trace: a fault is reported when it lasts longer than the tolerance.
 
 use super::finding::Finding;
@@ -75,6 +75,13 @@ struct Job {
     ran: Span,
     pieces: i64,
     granted: bool,
+}
+
+impl Job {
+    /// It has not started.
+    fn released(number: JobId, release: Time, deadline: Option<Time>, ready: (Time, u64), granted: bool) -> Job {
+        Job { number, release, deadline, ready, started: None, ran: Span::ZERO, pieces: 0, granted }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -237,17 +244,7 @@ impl<'a> Schedule<'a> {
         match *kind {
             RecordKind::Release { task, job, deadline } => {
                 self.sequence += 1;
-                let ready = (now, self.sequence);
-                let job = Job {
-                    number: job,
-                    release: at,
-                    deadline,
-                    ready,
-                    started: None,
-                    ran: Span::ZERO,
-                    pieces: 0,
-                    granted: false,
-                };
+                let job = Job::released(job, at, deadline, (now, self.sequence), false);
                 let state = &mut self.tasks[task.index()];
                 if state.jobs.is_empty() {
                     state.yielded = false;
@@ -256,17 +253,7 @@ impl<'a> Schedule<'a> {
             }
             RecordKind::Handler { task, job, deadline } => {
                 self.sequence += 1;
-                let ready = (now, self.sequence);
-                let job = Job {
-                    number: job,
-                    release: at,
-                    deadline,
-                    ready,
-                    started: None,
-                    ran: Span::ZERO,
-                    pieces: 0,
-                    granted: true,
-                };
+                let job = Job::released(job, at, deadline, (now, self.sequence), true);
                 let state = &mut self.tasks[task.index()];
                 (state.handler, state.blocked, state.waits_for) = (Some(job), false, None);
                 self.restart_queue(task, now);

@@ -270,8 +270,9 @@ fn pick(trace: &Trace, at: usize, keep: impl Fn(&RecordKind) -> bool) -> Option<
     (!all.is_empty()).then(|| all[at % all.len()])
 }
 
-fn of(kind: &RecordKind) -> Option<TaskId> {
-    Some(match *kind {
+/// The task of a record about a job.
+fn task_in(kind: &mut RecordKind) -> Option<&mut TaskId> {
+    match kind {
         RecordKind::Release { task, .. }
         | RecordKind::Budget { task, .. }
         | RecordKind::Start { task, .. }
@@ -282,9 +283,13 @@ fn of(kind: &RecordKind) -> Option<TaskId> {
         | RecordKind::Lock { task, .. }
         | RecordKind::Unlock { task, .. }
         | RecordKind::Yield { task, .. }
-        | RecordKind::Deadlock { task, .. } => task,
-        _ => return None,
-    })
+        | RecordKind::Deadlock { task, .. } => Some(task),
+        _ => None,
+    }
+}
+
+fn of(kind: &RecordKind) -> Option<TaskId> {
+    task_in(&mut kind.clone()).copied()
 }
 
 fn is_start(kind: &RecordKind) -> bool {
@@ -404,21 +409,7 @@ fn plant(kind: &str, trace: &Trace, system: &System, at: usize) -> Option<Trace>
             return None;
         }
         for record in t.records.iter_mut().filter(|r| keep(&r.record.kind)) {
-            let kind = &mut record.record.kind;
-            let (RecordKind::Release { task, .. }
-            | RecordKind::Budget { task, .. }
-            | RecordKind::Start { task, .. }
-            | RecordKind::Stop { task, .. }
-            | RecordKind::Finish { task, .. }
-            | RecordKind::Block { task, .. }
-            | RecordKind::Wake { task, .. }
-            | RecordKind::Lock { task, .. }
-            | RecordKind::Unlock { task, .. }
-            | RecordKind::Yield { task, .. }
-            | RecordKind::Deadlock { task, .. }) = kind
-            else {
-                continue;
-            };
+            let Some(task) = task_in(&mut record.record.kind) else { continue };
             *task = if *task == a {
                 b
             } else if *task == b {
