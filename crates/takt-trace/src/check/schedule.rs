@@ -575,7 +575,7 @@ impl<'a> Schedule<'a> {
                 StopReason::Suspended if taken.is_some() => "it is suspended, and another task takes its CPUs",
                 StopReason::Migrated if self.tasks[task.index()].running.is_none() => "it migrates, and starts nowhere",
                 _ => {
-                    self.preempted(task, reason, taken);
+                    self.preempted(task, reason, taken, &starts);
                     continue;
                 }
             };
@@ -584,9 +584,16 @@ impl<'a> Schedule<'a> {
     }
 
     /// Under a policy without preemption a job keeps its CPU until it ends or blocks.
-    fn preempted(&mut self, task: TaskId, reason: StopReason, by: Option<TaskId>) {
+    ///
+    /// `starts` are the starts of this instant. A band above that takes one of the policy's CPUs leaves the choice to
+    /// the policy which of its jobs waits: `g-fifo` lets the latest arrival wait, whose CPU the earlier job gets.
+    fn preempted(&mut self, task: TaskId, reason: StopReason, by: Option<TaskId>, starts: &[(TaskId, Place)]) {
         let (Some(rule), Some(by)) = (self.rules[task.index()], by) else { return };
-        let same = self.rules[by.index()].is_some_and(|other| other.domain == rule.domain);
+        let is_same = |task: TaskId| self.rules[task.index()].is_some_and(|other| other.domain == rule.domain);
+        let is_displaced = |(other, place): &(TaskId, Place)| {
+            !is_same(*other) && !self.trace.header.places[place.index()].is_disjoint(&rule.cpus)
+        };
+        let same = is_same(by) && !starts.iter().any(is_displaced);
         let kept = rule.spec.is_non_preemptive() && same && !self.switched && !self.tasks[task.index()].yielded;
         if kept && reason == StopReason::Preempted && self.system.windows.is_empty() && self.owners.is_empty() {
             let name = &self.labels[by.index()];
