@@ -717,9 +717,10 @@ impl<'a> Schedule<'a> {
         let state = &self.tasks[other.index()];
         let (Some(theirs), Some((_, _, since))) = (self.rank(other), state.running) else { return false };
         if rule.spec.is_non_preemptive() {
-            // A job that has started keeps its CPU, also where a higher band has taken it for some time.
+            // A job that has started keeps its CPU, also where a higher band has taken it for some time. Which of two
+            // such jobs waits for a CPU to come back depends on the CPU that was taken.
             let started = state.current().and_then(|other| other.started).unwrap_or(since);
-            return started > job.ready.0 + self.slack && own < theirs;
+            return job.started.is_none() && started > job.ready.0 + self.slack && own < theirs;
         }
         own < theirs
     }
