@@ -8,7 +8,21 @@ use std::path::Path;
 const MOST_WORDS: usize = 25;
 
 /// The pages, and how many of a hundred sentences may be longer.
-const PAGES: [(&str, usize); 3] = [("README.md", 0), ("docs/cli.md", 0), ("docs/guide.md", 2)];
+const PAGES: [(&str, usize); 13] = [
+    ("README.md", 0),
+    ("docs/cli.md", 0),
+    ("docs/CAVEATS.md", 0),
+    ("docs/guide.md", 2),
+    ("docs/counting.md", 2),
+    ("docs/dispatch.md", 2),
+    ("docs/running.md", 2),
+    ("docs/service.md", 2),
+    ("docs/shares.md", 2),
+    ("docs/simulation.md", 2),
+    ("docs/tasks.md", 2),
+    ("docs/traces.md", 2),
+    ("docs/windows.md", 2),
+];
 
 /// Pages with more long sentences than allowed: each sentence with its file and line.
 pub(crate) fn findings<'t>(texts: impl Iterator<Item = (&'t Path, &'t str)>) -> Vec<String> {
