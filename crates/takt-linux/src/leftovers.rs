@@ -375,11 +375,7 @@ fn kill(tops: &[PathBuf], members: &[Process]) -> io::Result<()> {
         if top.join("cgroup.events").exists() {
             result = result.and(v2::kill_all(top));
         }
-        // Processes of another PID namespace have no numbers here. They were killed by cgroup v2 or with their namespace, and end when they are thawed.
-        let occupied = |dir: &&PathBuf| {
-            is_v1_freezer(dir) && fs::read(dir.join("cgroup.procs")).is_ok_and(|numbers| !numbers.is_empty())
-        };
-        for dir in control::tree(top).iter().filter(occupied) {
+        for dir in control::tree(top).iter().filter(|dir| is_v1_freezer(dir) && v1::is_occupied(dir)) {
             result = result.and(v1::kill(dir));
         }
     }

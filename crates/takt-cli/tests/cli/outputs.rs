@@ -87,6 +87,9 @@ fn a_limit_of_the_process_is_named() {
         ("ulimit -s 64;", &["sim", "w.yaml"], 0, ""),
         ("ulimit -s 64;", &["check", "w.yaml"], 0, ""),
         ("ulimit -s 64;", &["check", "missing.yaml"], 2, "[unreadable-file]"),
+        // One with an action for SIGTERM, and one without.
+        ("ulimit -S -t 1;", &["sweep", "schedulability", "--sets", "1000000", "--json"], 3, "RLIMIT_CPU"),
+        ("ulimit -S -t 1;", &["sim", "w.yaml", "--duration", "100000s", "--trace", "endless.jsonl"], 3, "RLIMIT_CPU"),
     ] {
         // A pipe, since the limit of file sizes holds for the files of the test, too.
         let output = Command::new("sh")

@@ -60,6 +60,23 @@ fn a_limit_of_file_sizes_ends_a_run_with_its_name() {
     });
 }
 
+/// The kernel's signal at the soft limit of CPU time ends a run as SIGTERM does, with the name of the limit.
+#[test]
+fn a_limit_of_cpu_time_ends_a_run_with_its_name() {
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(QUIET);
+            let run = ["run", "w.yaml", "--duration", "60s", "--trace", "t.jsonl", "--mechanism", mechanism];
+            let running = started(&room, "ulimit -S -t 1000;", &run, "");
+            until("the run writes its trace", || fs::metadata(room.path("t.jsonl")).is_ok_and(|known| known.len() > 0));
+            running.signal(rustix::process::Signal::XCPU);
+            let done = running.wait().expect(3);
+            assert!(done.stderr.contains("RLIMIT_CPU"), "{mechanism}: {}", done.stderr);
+            assert!(room.trace("t.jsonl").footer.is_some(), "{mechanism}: the trace has its end");
+        }
+    });
+}
+
 /// The watcher has the same small stack, and does its work.
 #[test]
 fn a_small_stack_suffices_for_a_run_and_its_watcher() {

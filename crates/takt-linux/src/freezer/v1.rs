@@ -93,6 +93,13 @@ pub(crate) fn kill(group: &Path) -> io::Result<()> {
     thaw(group)
 }
 
+/// Whether a v1 freezer group can have processes. The list of processes of a group leaves out processes of another PID
+/// namespace; such processes have died with their namespace, and end when the group is thawed.
+pub(crate) fn is_occupied(group: &Path) -> bool {
+    let thawed = std::fs::read_to_string(group.join("freezer.state")).is_ok_and(|state| state.trim() == "THAWED");
+    !thawed || !control::pids(&group.join("cgroup.procs")).is_empty()
+}
+
 /// Thaws one v1 freezer group; one that is gone is no error.
 pub(crate) fn thaw(group: &Path) -> io::Result<()> {
     match control::write(&group.join("freezer.state"), "THAWED") {
