@@ -44,6 +44,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    Init(commands::init::Args),
     Check(commands::check::Args),
     Import(commands::import::Args),
     Sim(commands::sim::Args),
@@ -63,6 +64,8 @@ enum Command {
     Done(commands::done::Args),
     Bench(commands::bench::Args),
     Mcu(commands::mcu::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
     #[command(name = "__environments", hide = true)]
@@ -187,6 +190,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         cpu_limit::watch();
     }
     let result = match cli.command {
+        Command::Init(args) => commands::init::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
@@ -205,6 +209,8 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Mcu(args) => commands::mcu::run(&args),
+        Command::Completions(args) => commands::completions::run(&args, &Cli::command()),
+        Command::Man(args) => commands::man::run(&args, &Cli::command()),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Environments => {
             takt_linux::environments::serve().map(|()| outcome::Verdict::Done).map_err(Failure::from)

@@ -42,6 +42,8 @@ codes! {
         "A file or standard output cannot be written. Name another file, or make room on the disk.";
     SameFile "same-file"
         "A command would overwrite a file that it reads or writes elsewhere. Name another file.";
+    FileExists "file-exists"
+        "A command would overwrite a file that exists. Name another file, or remove the file.";
     FileInUse "file-in-use"
         "Another process of Takt writes a file. Name another file, or wait for the end of that process.";
     WrongFormat "wrong-format"

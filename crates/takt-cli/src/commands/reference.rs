@@ -1,6 +1,8 @@
 //! `takt __reference`: the command line as a page of Markdown, for docs/cli.md; with `--messages` the codes of messages, for
 //! docs/messages.md; with `--manual` the manual pages of all commands, and with `--completions` completions for shells, for packages.
 
+use super::completions::script;
+use super::man::{self, visible};
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use clap::builder::PossibleValue;
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
         completions(command, directory)?;
     }
     if let Some(directory) = &args.manual {
-        manual(command.clone(), directory)?;
+        manual(command, directory)?;
     }
     if args.completions.is_some() || args.manual.is_some() {
         return Ok(Verdict::Done);
@@ -90,21 +92,21 @@ pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// Writes the manual pages, which are made from the same description as the help texts.
-fn manual(command: Command, directory: &Path) -> Result<(), Failure> {
+/// Writes the manual pages.
+fn manual(command: &Command, directory: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::write(directory, &error);
-    clap_mangen::generate_to(command.disable_help_subcommand(true), directory).map_err(failed)?;
+    for (name, text) in man::pages(command).map_err(failed)? {
+        std::fs::write(directory.join(name), text).map_err(failed)?;
+    }
     // The name by which scripts call the command.
     std::fs::write(directory.join("demos-sched.1"), ".so man1/takt-demos.1\n").map_err(failed)
 }
 
-/// Writes completions under the names by which the shells find them, without hidden commands.
+/// Writes completions under the names by which the shells find them.
 fn completions(command: &Command, directory: &Path) -> Result<(), Failure> {
-    let shown = Command::new("takt").version(env!("CARGO_PKG_VERSION")).args(command.get_arguments().cloned());
-    let mut shown = shown.subcommands(visible(command).cloned());
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut shown, "takt", directory)
-            .map_err(|error| Failure::write(directory, &error))?;
+        let (name, text) = script(shell, command);
+        std::fs::write(directory.join(name), text).map_err(|error| Failure::write(directory, &error))?;
     }
     Ok(())
 }
@@ -115,10 +117,6 @@ fn messages() -> String {
         let _ = writeln!(text, "| `{code}` | {} |", code.explanation());
     }
     text
-}
-
-fn visible(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help")
 }
 
 /// Writing to a string cannot fail, so the results are dropped here.
@@ -196,6 +194,7 @@ fn values(out: &mut String, arg: &Arg) {
     let values = possible(arg).into_iter().filter_map(|v| Some((v.get_name().to_owned(), v.get_help()?.to_string())));
     let lines: Vec<String> = values.map(|(name, help)| format!("- `{name}`: {help}\n")).collect();
     if !lines.is_empty() {
-        let _ = write!(out, "\nValues of `--{}`:\n\n{}", arg.get_long().unwrap_or_default(), lines.concat());
+        let name = arg.get_long().map_or_else(|| value(arg), |long| format!("--{long}"));
+        let _ = write!(out, "\nValues of `{name}`:\n\n{}", lines.concat());
     }
 }

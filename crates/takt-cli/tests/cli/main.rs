@@ -27,6 +27,7 @@ mod power;
 #[path = "../../src/commands/bench/schedules.rs"]
 mod schedules;
 mod series;
+mod setup;
 mod summary;
 mod sweep;
 #[path = "../tmux/mod.rs"]

@@ -1,0 +1,75 @@
+//! `takt init`: a workload to begin with.
+
+use crate::failure::Failure;
+use crate::outcome::{Outcome, Verdict};
+use clap::ValueEnum;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use takt_workload::Code;
+
+/// Write a commented workload to begin with
+///
+/// Its processes are `takt burn` and shell commands, so it can be checked, simulated and run as it is.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Kind of the workload
+    #[arg(value_enum, default_value_t = Kind::Table)]
+    kind: Kind,
+    /// File to write, `table.yaml`, `tasks.yaml` or `service.yaml` by default; `-` is standard output. An existing file is kept
+    file: Option<PathBuf>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Kind {
+    /// Time windows with partitions of processes
+    Table,
+    /// Periodic tasks under a policy
+    Tasks,
+    /// Periodic tasks as a service of systemd
+    Service,
+}
+
+impl Kind {
+    /// The name of the file, as its own comments have it, and its text.
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Table => ("table.yaml", include_str!("init/table.yaml")),
+            Kind::Tasks => ("tasks.yaml", include_str!("init/tasks.yaml")),
+            Kind::Service => ("service.yaml", include_str!("init/service.yaml")),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let (usual, text) = args.kind.file();
+    let path = args.file.as_deref().unwrap_or(Path::new(usual));
+    // It is printed, and a part of comments.
+    let name: String = path.display().to_string().chars().map(takt_workload::visible).collect();
+    let text = text.replace(usual, &name);
+    if path == Path::new("-") {
+        io::stdout().lock().write_all(args.kind.file().1.as_bytes())?;
+        return Ok(Verdict::Done);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let hint = format!("name another file, as in `takt init {} FILE`, or remove this one", kind(args.kind));
+            Failure::input(Code::FileExists, format!("`{name}` exists already"), &hint)
+        }
+        _ => Failure::file("write", path, &error),
+    })?;
+    file.write_all(text.as_bytes()).map_err(|error| {
+        // A part of a workload is of no use.
+        let _ = fs::remove_file(path);
+        Failure::write(path, &error)
+    })?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{name} is written. Next:")?;
+    writeln!(out, "  takt check {name}\n  takt sim {name}\n  takt run {name} --duration 2s")?;
+    Ok(Verdict::Done)
+}
+
+/// The name of a kind on the command line.
+fn kind(kind: Kind) -> String {
+    kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
