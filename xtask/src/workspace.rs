@@ -60,3 +60,32 @@ pub(crate) fn has_target(target: &str) -> bool {
         added.is_ok_and(|status| status.success()) && present()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{cargo, metadata};
+
+    #[test]
+    fn every_published_package_can_be_packaged_and_found() {
+        // `publish = false` is an empty list of registries.
+        let all = metadata().unwrap()["packages"].as_array().cloned().unwrap();
+        let packages: Vec<_> = all.into_iter().filter(|package| !package["publish"].is_array()).collect();
+        assert!(packages.len() > 14, "{} packages", packages.len());
+        let list = |package: &serde_json::Value, key: &str| package[key].as_array().map_or(0, Vec::len);
+        for package in &packages {
+            let name = package["name"].as_str().unwrap();
+            assert!(package["description"].as_str().is_some_and(|text| text.len() > 20), "{name} has no description");
+            assert!((1..=5).contains(&list(package, "keywords")), "keywords of {name}");
+            assert!((1..=5).contains(&list(package, "categories")), "categories of {name}");
+        }
+        let names = packages.iter().flat_map(|package| ["--package", package["name"].as_str().unwrap()]);
+        let names: Vec<&str> = names.collect();
+        let directory = tempfile::tempdir().unwrap();
+        let mut package = cargo(&["package", "--locked", "--offline", "--no-verify", "--allow-dirty"]);
+        let output = package.args(names).arg("--target-dir").arg(directory.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let made = directory.path().join("package").read_dir().unwrap().flatten();
+        let made = made.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "crate")).count();
+        assert_eq!(made, packages.len());
+    }
+}
