@@ -45,7 +45,7 @@ pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
-/// Whether rustup (or whoever installed Rust) has the standard library of a target; rustup is asked for it if not.
+/// Whether rustup (or another installation of Rust) has the standard library of a target; rustup is asked for it if not.
 pub(crate) fn has_target(target: &str) -> bool {
     let present = || {
         let mut rustc = Command::new("rustc");

@@ -7,6 +7,9 @@
 //!
 //! The scheduler does not trust the page, because the program can write to it. It copies a request ([`Page::take`]) and checks the copy. Its
 //! own state is elsewhere.
+//!
+//! The end of a job unlocks its resources. A program that waits for a resource is blocked in the engine and frozen, so no holder is
+//! unknown to the scheduler.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -50,7 +50,7 @@ pub struct Pole {
 }
 
 impl Pole {
-    /// Distance from the origin: what is left of an error after one round.
+    /// Distance from the origin: the rest of an error after one round.
     #[must_use]
     pub fn radius(self) -> f64 {
         self.re.hypot(self.im)
@@ -296,7 +296,7 @@ fn divide(weights: &[i128], needs: &[Option<u128>]) -> Vec<u128> {
         let open = || (0..weights.len()).filter(|i| given[*i].is_none());
         let sum: i128 = open().map(|i| weights[i]).sum();
         let part = |i: usize| if sum == 0 { 0 } else { rest * weights[i] as u128 / sum as u128 };
-        // Whoever needs less than its part is served; the others' parts can only grow by that.
+        // A task that demands less than its part is served; the others' parts can only grow by that.
         let served: Vec<usize> = open().filter(|i| needs[*i].is_some_and(|need| need <= part(*i))).collect();
         if served.is_empty() {
             return (0..weights.len()).map(|i| given[i].unwrap_or_else(|| part(i))).collect();
@@ -346,7 +346,7 @@ impl fmt::Display for Gains {
     }
 }
 
-/// The gains and the loops, a line each. What is predicted for tasks is for whoever knows their names to print.
+/// The gains and the loops, a line each. Predictions for tasks are printed where their names are known.
 impl fmt::Display for ControlReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let open = if self.feedback { "" } else { " (not used: the loop is open)" };

@@ -346,7 +346,7 @@ fn rand_fixed_sum(tasks: usize, total: f64, stream: &mut Stream) -> Vec<f64> {
             let from_upper = volumes[i - 1] * upper / dimension as f64;
             let sum = from_lower + from_upper;
             next[i] = sum;
-            // From the smaller part, which is known better. Where there is nothing, nobody goes.
+            // From the smaller part, which is known better. An empty set of tasks has none.
             chances[dimension - 1][i - 1] = match (upper > lower, sum > 0.0) {
                 (true, true) => from_upper / sum,
                 (false, true) => 1.0 - from_lower / sum,

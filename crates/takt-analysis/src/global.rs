@@ -15,7 +15,7 @@ const PAIRS_MAX: usize = 2_000;
 /// The verdict under a global policy: `gfb`, `bcl`, `bak` and `gedf-rta` for EDF, response times for fixed priorities.
 ///
 /// The tests are those of [`tests::TESTS`], with the papers that they follow. The first that says yes is named. None of them
-/// says no: what is left then is what no policy can do.
+/// says no: the only remaining verdict is that no policy can.
 pub(crate) fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
     if let Some(no) = impossible(least, cpus) {

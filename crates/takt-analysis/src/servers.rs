@@ -26,7 +26,7 @@ pub(crate) fn verdict(
     judge: impl Fn(&System, &System) -> Verdict,
 ) -> Verdict {
     let found = judge(&as_tasks(system, by), &as_tasks(declared, by));
-    // Servers are not the tasks that they are taken for where it comes to what is left idle.
+    // Servers are not the tasks that they are taken for for the idle time.
     let idle = if system.domains.is_empty() {
         idle::in_whole(system, declared, None).is_none()
     } else {

@@ -178,7 +178,7 @@ fn overload(supply: &Supply, streams: &[Stream], cycle: u128) -> Option<Found> {
 /// EDF: first the demand against the supply bound function, and if that says nothing about periodic tasks, against the slices
 /// that their jobs meet.
 fn edf(supply: &Supply, streams: &[Stream]) -> Found {
-    // Tasks without a deadline come last under EDF and disturb nobody.
+    // Tasks without a deadline come last under EDF and disturb no task.
     let timed: Vec<Stream> = streams.iter().copied().filter(|s| s.deadline.is_some()).collect();
     let cycle = common(supply, &timed);
     if let Some(no) = cycle.and_then(|cycle| overload(supply, &timed, cycle)) {

@@ -47,7 +47,7 @@ fn ceil(a: i128, b: i128) -> i128 {
 /// deadline; only resources count that a job with such a deadline uses, too ([`Sections`]; Baker, "Stack-Based Scheduling of Realtime Processes", Real-Time Systems 3, 1991; for jobs that cannot be preempted
 /// Jeffay, Stanat and Martel, RTSS 1991, and George, Rivierre and Spuri, INRIA report 2966, 1996).
 pub(crate) fn edf(tasks: &[Demand], rules: Rules<'_>) -> Finding {
-    // Tasks without a deadline come last under EDF and disturb nobody.
+    // Tasks without a deadline come last under EDF and disturb no task.
     let timed: Vec<Demand> = tasks.iter().copied().filter(|t| t.deadline.is_some()).collect();
     let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
     let load = utilisation(&timed);

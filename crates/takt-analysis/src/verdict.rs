@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What is left where a no is no proof any more, or a yes holds for other reasons besides.
+    /// The verdict where a no is no proof any more, or a yes holds for other reasons besides.
     #[must_use]
     pub fn weakened(self) -> Kind {
         if self == Kind::Exact { Kind::Sufficient } else { self }

@@ -479,7 +479,7 @@ fn policies_that_shed_jobs_are_edf_while_that_meets_all() {
         let said = |set: &[(i64, i64, i64)]| verdict(&valued(policy, 1, set));
         let (yes, no) = (said(&[(2, 5, 5), (4, 7, 7)]), said(&[(2, 4, 8), (3, 4, 8)]));
         assert_eq!((yes.schedulable, yes.kind, yes.test), (Answer::Yes, Kind::Exact, "edf"), "{policy}");
-        // EDF is optimal on one CPU: what it cannot do, nobody can.
+        // EDF is optimal on one CPU: a set that it cannot schedule is infeasible.
         assert_eq!((no.schedulable, no.kind), (Answer::No, Kind::Exact), "{policy}");
     }
     // What runs in the order of density is another matter.
@@ -837,7 +837,7 @@ fn jobs_behind_a_shared_server_wait_for_one_of_each_other_task() {
 
 #[test]
 fn what_tasks_take_through_one_server_counts_once() {
-    // Nobody knows how long their jobs take, but the server never takes more than 8/10 of a CPU.
+    // The execution times of their jobs are unknown, but the server never takes more than 8/10 of a CPU.
     let unknown = |policy: &str, cpus| {
         let mut s = sharing(system(policy, cpus, &[(1, 100, 100), (1, 100, 100)]), 2, (8, 10));
         s.tasks.iter_mut().for_each(|task| (task.runtime, task.deadline) = (None, None));

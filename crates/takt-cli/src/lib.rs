@@ -1,6 +1,17 @@
 //! The `takt` command: one file per subcommand. Only this crate prints, colours and exits.
 //!
 //! It is a library so that a program with policies of its own is [`main`] with another registry.
+//!
+//! # Layers
+//! Each line uses only lines below it.
+//! ```text
+//! lib.rs commands/*.rs                        the program, as a function of a registry
+//! report.rs report/*.rs                       summaries: a table for people, an object for programs
+//! control.rs control/*.rs                     the socket of a run
+//! additions.rs                                tasks of other files, for runs and replays
+//! input.rs files.rs header.rs processes.rs preferences.rs progress.rs
+//! outcome.rs failure.rs                       ends of commands
+//! ```
 
 mod additions;
 mod clock;

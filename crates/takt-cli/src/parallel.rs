@@ -8,7 +8,7 @@ pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The results of `work` for 0 to `count - 1`, in that order, whatever thread computed them. `done` is told after each one, by
+/// The results of `work` for 0 to `count - 1`, in that order, whatever thread computed them. `done` is called after each one, by
 /// the thread that computed it.
 pub(crate) fn map<T: Send>(
     count: usize,

@@ -325,7 +325,7 @@ mod real {
             // 9.6 of 14.4 ms, and the rest at the deadline of 40 ms.
             let overrun = case("overrun by a half");
             assert_eq!(overrun["simulated_ends_ns"], serde_json::json!([[44_800_000]]));
-            // However busy this machine is, the kernel lets nobody run before the budget is replenished.
+            // However busy this machine is, the kernel lets no task run before the budget is replenished.
             let last = |case: &serde_json::Value| {
                 case["rounds"][0]["measured_ends_ns"][0].as_array().unwrap().last().unwrap().as_i64()
             };

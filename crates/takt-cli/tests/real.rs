@@ -1,4 +1,4 @@
-//! `takt run` over real processes: outcomes, order, ends, crashes, and what is left behind (nothing).
+//! `takt run` over real processes: outcomes, order, ends, crashes, and remains of runs (none).
 //!
 //! Each test has the machine to itself, and what its host does to it does not count ([`machine`]). Their names begin with `real::`:
 //! `cargo xtask test` skips them, `cargo xtask ci` runs them.

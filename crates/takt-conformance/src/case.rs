@@ -375,7 +375,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                 }
             }
         }
-        // Servers for aperiodic work need nobody to serve.
+        // Servers for aperiodic work need no task to serve.
         if spec.servers().is_some() && task.importance > 1 && task.server.is_none() {
             let budget = units(i64::from(task.importance));
             task.reservation = task.reservation.or(Some(Reservation::new(budget, units(6 + i64::from(task.priority)))));

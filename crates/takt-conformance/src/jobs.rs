@@ -77,7 +77,7 @@ pub(crate) struct Account {
     since: Time,
     /// It has come back and released nothing yet.
     back: bool,
-    /// A mode change has planned its releases anew in this step.
+    /// A mode change has planned its releases again in this step.
     anew: bool,
     pub(crate) blocked: bool,
     pub(crate) gone: bool,
@@ -431,7 +431,7 @@ impl Account {
     }
 
     /// A mode change comes when nothing waits that was released before it: what is planned stays, and all after it is new.
-    /// One that was called for plans the next release anew.
+    /// One that was called for plans the next release again.
     fn retime(&mut self, now: Time) -> bool {
         let Some((new, deadline, called)) = self.mode.take_if(|_| self.open.is_empty()) else { return false };
         if self.agree(new, deadline) && called && self.rules.1 != Backlog::Hartstone {
@@ -492,7 +492,7 @@ impl Account {
         }
     }
 
-    /// What follows a job that is over, `late` or in time; new periods may have passed that nobody noticed.
+    /// What follows a job that is over, `late` or in time; new periods may have passed that no event marked.
     fn succeed(&mut self, late: bool, judged: Time, moment: Moment, retimed: bool) {
         self.follow.exit = self.leaving;
         match self.rules.1 {

@@ -129,7 +129,7 @@ impl Ledger {
                     self.accounts[task.index()].terms(deadline, runtime, utility);
                 }
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
-                // It may have been built anew, and put two jobs that it does not preempt on one CPU.
+                // It may have been built again, and put two jobs that it does not preempt on one CPU.
                 Input::Configure { .. } => {
                     self.homes.fill(None);
                     self.gave_way = true;

@@ -38,7 +38,7 @@ pub(crate) struct Ledger {
     pub(crate) handled: Vec<TaskId>,
     /// In a step with switches: what ruled before it, or may have ruled for a moment within it; with the domain.
     pub(crate) ruled: Vec<(Option<usize>, PolicySpec)>,
-    /// By task: its policy begins anew in this step.
+    /// By task: its policy begins again in this step.
     pub(crate) begins: Vec<bool>,
 }
 
@@ -105,7 +105,7 @@ impl Ledger {
     pub(crate) fn is_metered(&self) -> bool {
         self.metered
     }
-    /// Whether the task's policy begins anew in this step.
+    /// Whether the task's policy begins again in this step.
     pub(crate) fn begins_anew(&self, task: usize) -> bool {
         self.begins[task]
     }

@@ -132,7 +132,7 @@ impl Orders {
         let another = job != line.job;
         let ran = line.place.is_some();
         line.came = (another || seen.woke || begins) && job.is_some();
-        // A policy that begins anew in the step knows nothing of what a job did just before.
+        // A policy that begins again in the step knows nothing of what a job did just before.
         line.unsure = (line.unsure && !line.came) || (begins && (seen.yielded || seen.blocked));
         if begins {
             line.queued = (step, step + 7, release);
@@ -189,7 +189,7 @@ impl Orders {
         (line.job, line.place) = (job, a.place);
     }
 
-    /// Which tasks semi-partitioned policies that begin anew have split, as far as terms did not change in the step.
+    /// Which tasks semi-partitioned policies that begin again have split, as far as terms did not change in the step.
     fn split(&mut self, ledger: &Ledger, engine: &Engine, begins: &[bool], seen: &[Seen]) {
         let system = engine.system();
         let places = engine.places();

@@ -106,7 +106,7 @@ pub(crate) fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
             log.most = before + RECORDS_PER_STEP;
             match engine.switch_policy(to, &mut log) {
                 Ok(()) => judge.switched(to, &log.records[before..], &engine),
-                // It refuses the system or wants more than there is; the old one goes on.
+                // It refuses the system or wants more than there is; the old one continues.
                 Err(Invalid::Unsuitable(_) | Invalid::Setting(_)) => assert_eq!(log.records.len(), before),
                 Err(error) => panic!("{}{}: {error}", to.prefix(), to.profile.name),
             }

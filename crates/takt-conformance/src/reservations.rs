@@ -1,7 +1,7 @@
 //! The deadlines of servers, by the rules of the constant bandwidth server: Abeni and Buttazzo, RTSS 1998; Abeni, Lipari and Lelli,
 //! SIGBED Review 11(4), 2015, for deadlines before the ends of periods.
 //!
-//! What is left of a budget is known from the budgets that are recorded. What other policies do with budgets (GRUB, FCBS) is not
+//! The rest of a budget is known from the budgets that are recorded. What other policies do with budgets (GRUB, FCBS) is not
 //! modelled, so a deadline has two bounds: where a server may or may not have got a new budget, both cases are kept.
 
 use crate::ledger::Ledger;
@@ -18,7 +18,7 @@ struct Server {
     reserved: Option<Reservation>,
     /// Bounds of its deadline; `None` when nothing is known.
     deadline: Option<(i64, i64)>,
-    /// What is left of its budget.
+    /// The rest of its budget.
     left: Option<i64>,
     /// The earliest deadline of a budget that another server may have left to it.
     gift: Option<i64>,
@@ -179,7 +179,7 @@ impl Server {
             let waits = self.deadline.filter(|_| slow || !self.deadline.is_some_and(|(a, _)| begun(a)));
             let certain = matches!(rule.kind, Kind::Cbs { .. });
             let next = self.later(if certain { times * p } else { p }, times * p);
-            // One that comes too late for it begins anew.
+            // One that comes too late for it begins again.
             let next = next.map(|(a, b)| if a < now { (a.min(now + d), b.max(now + d)) } else { (a, b) });
             let may_begin = self.deadline.is_none_or(|(_, b)| begun(b)) || slow;
             match (waits, may_begin) {
@@ -206,7 +206,7 @@ impl Server {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
     Cbs {
-        /// A server begins anew that wakes up with just its share of the time until the deadline.
+        /// A server begins again that wakes up with just its share of the time until the deadline.
         renews_equal: bool,
     },
     Fcbs,
@@ -377,7 +377,7 @@ impl Reservations {
                 let before = server.later(0, times * server.terms().1);
                 server.wakes(rule, now.ns());
                 if server.ended && early {
-                    // It may have begun as the one before ended, and goes on with what that had.
+                    // It may have begun as the one before ended, and continues with what that had.
                     server.deadline = hull(server.deadline, before);
                     server.left = None;
                     server.throttled |= rule.hard;
@@ -421,7 +421,7 @@ impl Reservations {
                 }
             }
             RecordKind::Block { .. } => (server.busy, server.gift) = (false, None),
-            // It gives up what is left, and may have got another budget just before.
+            // It gives up the rest, and may have got another budget just before.
             RecordKind::Yield { .. } if hard => {
                 (server.throttled, server.deadline, server.left) = (true, None, None);
             }
@@ -429,7 +429,7 @@ impl Reservations {
         }
     }
 
-    /// Under FCBS what is left when the last job is over may go to a server that lags behind.
+    /// Under FCBS the rest when the last job is over may go to a server that lags behind.
     fn donates(&mut self, ledger: &Ledger, task: TaskId, gives: bool, now: Time) {
         let giver = &mut self.servers[task.index()];
         let from = giver.deadline.map(|(a, _)| giver.gift.map_or(a, |gift| gift.min(a)));

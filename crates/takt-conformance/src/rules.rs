@@ -98,7 +98,7 @@ fn cycles(ledger: &Ledger) {
     }
 }
 
-/// When for a while no job is released, each that is blocked is woken, and each that runs completes: what is left waits for
+/// When for a while no job is released, each that is blocked is woken, and each that runs completes: the rest waits for
 /// jobs that wait for each other in a cycle, or has a policy that leaves CPUs idle.
 pub(crate) fn drained(ledger: &Ledger) {
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
@@ -121,7 +121,7 @@ pub(crate) fn is_hard(spec: PolicySpec) -> bool {
     spec.reservations().is_some_and(|reservations| spec.holds(reservations.hard))
 }
 
-/// Whether a job goes on in the place of its task's job before it.
+/// Whether a job continues in the place of its task's job before it.
 pub(crate) fn keeps(spec: PolicySpec) -> bool {
     spec.profile.settings.iter().any(|s| s.name == "successor") && spec.value("successor") == Some(1)
 }

@@ -109,7 +109,7 @@ impl Sharing {
         self.waiters.iter_mut().for_each(|w| w.retain(|t| *t != task));
     }
 
-    /// After a step: whoever owns or waits has a job, and nobody waits for what is free.
+    /// After a step: each task that holds or waits has a job, and none waits for a free resource.
     pub(crate) fn settled(&self, has_job: impl Fn(TaskId) -> bool) {
         assert_eq!(self.next, None);
         for (owner, waiters) in self.owner.iter().zip(&self.waiters) {

@@ -59,11 +59,11 @@ pub(crate) enum Order {
     Table,
     /// None of its own: each domain has that of its policy.
     Guests,
-    /// As whoever tries the policy has stated it.
+    /// As stated by the author of the suite.
     Stated(Statement),
 }
 
-/// The order of a policy; `None` if nobody has stated it.
+/// The order of a policy; `None` if none is stated.
 pub(crate) fn order(profile: &Profile) -> Option<Order> {
     if let Some(statement) = subject::statement(profile.name) {
         return Some(Order::Stated(statement));
@@ -87,7 +87,7 @@ pub(crate) fn keeps_its_cpu(name: &str) -> bool {
     ["np-edf", "np-hvdf"].contains(&name)
 }
 
-/// Whether the policy of the system begins anew in a step with these records because a setting has changed. These three are told of
+/// Whether the policy of the system begins again in a step with these records because a setting has changed. These three are told of
 /// another setting and go on.
 pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
     let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);

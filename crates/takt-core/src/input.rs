@@ -1,4 +1,7 @@
 //! What goes into the engine: what a driver saw, and what is to change from outside. And what the engine answers to programs.
+//!
+//! [`Input::Dispatched`] is for a driver whose decisions take effect later: a job has consumed nothing before the instant that it names.
+//! The Linux executive does not send it, because its decisions take effect within the step.
 
 use crate::model::{Call, ResourceId, TaskId};
 #[cfg(doc)]
@@ -123,7 +126,7 @@ pub enum Input {
         /// What it asks for.
         call: Call,
     },
-    /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins anew: its first job comes after its offset, or at the next
+    /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins again: its first job comes after its offset, or at the next
     /// instant of its list.
     Enter {
         /// Who.
@@ -152,8 +155,8 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
-    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates; one that has no such
-    /// setting goes on as it is.
+    /// A setting of the policy changes. A policy that cannot take it over is built again, which allocates; one that has no such
+    /// setting continues as it is.
     Configure {
         /// Index of the setting in [`crate::model::Profile::settings`].
         setting: u8,
@@ -280,7 +283,7 @@ pub enum Answer {
     Granted,
     /// Another task has the resource. It is answered again when it gets the resource, and not at all if its job is over before that.
     Waits,
-    /// The policy does not admit it. Or nobody could ask: the task has no job, its handler asks for terms, or it waits for a resource
+    /// The policy does not admit it. Or no job could ask: the task has no job, its handler asks for terms, or it waits for a resource
     /// already.
     Refused,
 }
@@ -292,6 +295,6 @@ pub struct Reply {
     pub task: TaskId,
     /// What it asked for.
     pub question: Question,
-    /// What it is told.
+    /// The answer that it receives.
     pub answer: Answer,
 }

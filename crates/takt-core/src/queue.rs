@@ -1,4 +1,7 @@
 //! The two containers of the core, both of fixed capacity: a queue of future instants and a ready queue.
+//!
+//! The array of a ready queue begins behind a gap, so that the first job leaves without a move of the others. The queue of instants is a
+//! complete tree whose nodes hold the earliest of four children.
 
 use crate::model::TaskId;
 use crate::time::Time;

@@ -132,7 +132,7 @@ pub enum RecordKind {
         /// What it gives back.
         resource: ResourceId,
     },
-    /// An aborted job goes on with its handler. Its [`RecordKind::Finish`] comes before this.
+    /// An aborted job continues with its handler. Its [`RecordKind::Finish`] comes before this.
     Handler {
         /// Its task.
         task: TaskId,
@@ -283,7 +283,7 @@ pub enum StopReason {
     Preempted,
     /// Unfinished, and its CPUs stay idle (its window is over).
     Suspended,
-    /// It goes on elsewhere in the same instant.
+    /// It continues elsewhere in the same instant.
     Migrated,
     /// Its job is over.
     Finished,

@@ -449,7 +449,7 @@ fn a_burst_binds_only_its_own_policy() {
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![batch(0.5), limited]);
     plant.rounds(1);
     plant.step(Time::from_ns(9_000_000), &[]);
-    // Task 2 has used 5 ms, 1 ms of it in a burst of 4 ms. Under fixed priorities it goes on to its own limit, and the other
+    // Task 2 has used 5 ms, 1 ms of it in a burst of 4 ms. Under fixed priorities it continues to its own limit, and the other
     // task for ever.
     plant.engine.switch_policy(spec("fp", &[]), &mut plant.records).expect("a sound system");
     plant.step(Time::from_ns(9_000_000), &[]);

@@ -175,7 +175,7 @@ fn the_most_urgent_jobs_that_can_run_at_once_run() {
                 for (mask, place) in affinities.iter().zip(&places) {
                     prop_assert!(place.is_none_or(|p| mask >> p.0 & 1 == 1));
                 }
-                // Where nobody new runs, nobody moves.
+                // Where no new job runs, no job moves.
                 if mapper == "three-pass" && runs.iter().all(|&i| before[i as usize].is_some()) {
                     prop_assert!(runs.iter().all(|&i| before[i as usize] == places[i as usize]));
                 }

@@ -182,7 +182,7 @@ fn a_task_comes_and_goes() {
     let inputs = [(20, Input::Exit { task, ending: ENDED }), (25, Input::Enter { task })];
     let records = run(&mut engine, 60, |job| if job == 0 { 14 } else { 3 }, &inputs);
     assert_eq!((releases(&records), numbers(&records)), (vec![(1, 11), (15, 40), (50, 60)], vec![0, 1, 2]));
-    // Whoever leaves ends its job first; jobs that wait are not run.
+    // A task that leaves ends its job first; jobs that wait are not run.
     for (backlog, last) in [(Backlog::Queue, vec![(10, 20), (20, 30)]), (Backlog::Hartstone, vec![(23, 20)])] {
         let mut engine = self::engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, backlog);
         let need = |job| if job == 0 { 23 } else { 3 };
@@ -192,7 +192,7 @@ fn a_task_comes_and_goes() {
         assert_eq!((counts.completed, counts.missed), (1, counts.released));
         assert!(engine.all_gone());
     }
-    // Whoever is there need not come.
+    // A task that is present cannot enter.
     let records = run(&mut self::engine(Arrival::Activated, Backlog::Queue), 9, |_| 3, &[(3, Input::Enter { task })]);
     assert_eq!(releases(&records), []);
 }

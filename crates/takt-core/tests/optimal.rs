@@ -101,7 +101,7 @@ fn every_tie_break_of_pd2_is_needed() {
     }
 }
 
-/// A task that needs more than it declares is late itself and makes nobody else late.
+/// A task that needs more than it declares is late itself and makes no other task late.
 #[test]
 fn an_overrun_is_the_task_s_own_loss() {
     for (policy, settings) in [("llref", &[][..]), ("pd2", &[]), ("pd2", &[("early", 1)])] {
@@ -114,7 +114,7 @@ fn an_overrun_is_the_task_s_own_loss() {
     }
 }
 
-/// Jobs that need less than they declare leave CPU time to nobody who could miss by it.
+/// Jobs that need less than they declare leave CPU time to no task that could miss by it.
 #[test]
 fn jobs_that_end_early_do_no_harm() {
     for number in 4000..4100 {
@@ -144,7 +144,7 @@ fn the_example_moves_as_few_jobs_as_it_can() {
             RecordKind::Start { task, place, .. } => Some((r.at.ns() / MS, task.0 + 1, place.0)),
             _ => None,
         });
-        // T1 stays on CPU 0 while T3 takes CPU 1 from T2; then T2 goes on where T1 was.
+        // T1 stays on CPU 0 while T3 takes CPU 1 from T2; then T2 continues where T1 was.
         assert_eq!(starts.collect::<Vec<_>>(), [(0, 1, 0), (0, 2, 1), (1, 3, 1), (2, 2, 0)], "{policy}");
     }
 }

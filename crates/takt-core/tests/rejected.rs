@@ -293,7 +293,7 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
     }
 }
 
-/// Who asks for an assignment alone is told by key and in a sentence what a task lacks for it.
+/// A request for an assignment alone names the key and the missing value of a task.
 #[test]
 fn an_assignment_names_the_key_that_a_task_lacks() {
     let whole = provided(spec("edf-wm"));

@@ -3,6 +3,11 @@
 //! Commands come from any thread through a [`Handle`] and are carried out by the supervisor, which asks its mirror of the run. A change
 //! is prepared here and handed to the scheduler as a [`Change`]. It becomes inputs of one step, so that a replay of the recorded inputs is
 //! the run, changes included. There is one change at a time.
+//!
+//! The engine counts changes of terms. If the count differs at the installation of a prepared policy, the supervisor prepares it again,
+//! and repeats the admission of terms. The step of a change is its own, after the measurements of that instant. `Leave` waits for the end
+//! of the current job, so a reload that wants such a task is answered `busy`. The process of an added task starts first, and the change
+//! is made when it is ready, so a program that fails changes nothing.
 
 use crate::change::{Change, Install, New, Newcomer};
 use crate::mirror::{Mirror, PolicyStatus, Status};

@@ -3,6 +3,9 @@
 //! `docs/protocol.md` has the states and messages as a table. The scheduler knows what the process is *at* ([`Program`]); the
 //! supervisor knows whether it *lives* ([`Life`]). A process of a task has a number, its *incarnation*, which counts up with each
 //! replacement. Every message names the incarnation that it is about, so that one about a process that is gone is recognised.
+//!
+//! The first signal classifies a process that declares nothing: activations before it belong to its first job. Activations keep their
+//! numbers in traces, and a job has the number of its first activation.
 
 #[cfg(doc)]
 use crate::actuator::Actuator;

@@ -1,5 +1,5 @@
 //! The life cycles of all tasks' processes on the supervisor's side (`docs/protocol.md`): who is started, killed, replaced, and what
-//! the scheduler is told. It neither waits nor knows a clock but that of its [`Processes`].
+//! the scheduler learns. It neither waits nor knows a clock but that of its [`Processes`].
 
 use crate::actuator::{Groups, Processes, Times};
 use crate::levels::highest;
@@ -335,7 +335,7 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// Kills what is left of the task's process. The next one is started when the group is empty.
+    /// Kills the rest of the task's process. The next one is started when the group is empty.
     fn replace(&mut self, task: TaskId) {
         let known = &mut self.tasks[task.index()];
         known.life = Life::Dying;

@@ -1,6 +1,10 @@
 //! The scheduler: steps the engine and carries out its commands. What it waits with on Linux is in [`crate::thread`].
 //!
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
+//!
+//! A nearly exhausted budget of CPU time is due again after each measurement. At least 100 us are left in between, or a process on a
+//! shared CPU would not use its rest. No other planned instant is coarsened. A refused act is repeated after a millisecond and until the
+//! next act on that process; only the answer that a process is gone ends it.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::ahead::WindowsAhead;
@@ -527,7 +531,7 @@ impl<A: Actuator> Scheduler<A> {
         self.setup.dispatcher.is_by_freezing(task)
     }
 
-    /// What is left at `end`, the result of the last [`Scheduler::advance`].
+    /// The rest at `end`, the result of the last [`Scheduler::advance`].
     pub(crate) fn finish(self, end: Time) -> Outcome {
         let Scheduler { setup, sink, results, stop, .. } = self;
         let Results { lateness, effort, failures, first_failure } = results;

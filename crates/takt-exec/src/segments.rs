@@ -5,6 +5,9 @@
 //! ordinary process, so it delays no other job.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
+//!
+//! A process is frozen when it begins a segment, although it waits by protocol: its class changes there, and a program that does not wait
+//! gains nothing.
 
 use crate::actuator::Actuator;
 use crate::life::{Program, Resume};

@@ -2,6 +2,9 @@
 //!
 //! The scheduler's epoll has them edge-triggered: an event is a change of a source, such as the arrival of a datagram, and several changes
 //! before the scheduler looks are one event. The program reads the descriptor until it is empty.
+//!
+//! The scheduler does not read the descriptors, since the data belong to the program: a level would report the same datagram until the
+//! program runs. The process inherits the descriptor, and a socket is bound before the start, so no datagram is refused meanwhile.
 
 use crate::plan::EventSource;
 use rustix::event::epoll::{self, EventData, EventFlags};

@@ -136,7 +136,7 @@ fn end_isolation(isolation: Isolation) -> Vec<String> {
     notes
 }
 
-/// Nobody listens any more, so that signals mean again what they mean to any program. The actions for that stay registered
+/// No listener is left, so that signals mean again what they mean to any program. The actions for that stay registered
 /// for good: the kernel's own default does not come back when the last action of a signal goes.
 fn unheard(heard: &[i32]) -> &'static AtomicBool {
     static UNHEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();

@@ -1,8 +1,11 @@
 //! A machine in virtual time below the executive, for tests: processes that use CPU time, signal and end, in groups that stop and
-//! start. It counts time exactly, and does at once what it is told, unless its [`Faults`] say otherwise.
+//! start. It counts time exactly, and carries out acts at once, unless its [`Faults`] say otherwise.
 //!
 //! Its programs do what those of `takt run` do: they initialise, signal, wait and continue, end for good or with each job. What a job
 //! needs is asked for when its program begins it.
+//!
+//! The scheduler's least rest of a budget is zero here, because a step takes no time. In runs with faults, each process that the engine
+//! runs must be started on its CPUs after each step, and no other one. At the end a replay of the recorded inputs must give the records.
 
 mod changes;
 mod drive;
@@ -1000,7 +1003,7 @@ impl Processes for Machine {
         let mut world = self.world();
         world.refuse_supervisor()?;
         world.set_frozen(group, true)?;
-        // An empty group has nobody who could notice it later.
+        // An empty group has no process that could notice it later.
         let state = world.groups.get_mut(&group).expect("a group of the run");
         (state.stopped, state.change) = (true, None);
         Ok(())

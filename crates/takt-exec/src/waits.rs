@@ -5,6 +5,9 @@
 //! after each wait of the scheduler for programs that have just requested a job, and from time to time for one of the others. A program that does not sleep is frozen.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
+//!
+//! `FUTEX_REQUEUE` of a word to itself counts the waiters of the word and wakes none. A program that does not wait after 50 us is frozen.
+//! The scheduler leaves it thawed for that long only if it looks again within 100 us.
 
 use crate::actuator::Actuator;
 use crate::life::{Program, Waits};

@@ -18,7 +18,7 @@ fn taken(requests: &Requests) -> Vec<(usize, u32, u8)> {
     all
 }
 
-/// The scheduler asks, writes to the eventfd that wakes the supervisor, and goes on; the supervisor reads that and takes.
+/// The scheduler asks, writes to the eventfd that wakes the supervisor, and continues; the supervisor reads that and takes.
 #[test]
 fn whoever_is_woken_finds_what_was_asked() {
     loom::model(|| {

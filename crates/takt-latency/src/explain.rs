@@ -3,6 +3,9 @@
 //! The way has three parts. Up to the wake-up, the timer's interrupt has to come, and other timers may be handled first. From the wake-up to the
 //! switch, the task is runnable, and other threads have the CPU. From the switch on, interrupts can still take time. Each part is cut at the events of
 //! its CPU, and each piece counts for the thread or the interrupt that had the CPU.
+//!
+//! The timer is found by its instant: `hrtimer_start` has it to the nanosecond, so a frozen task is not taken for a late interrupt. Each
+//! nanosecond from the planned instant to the sample belongs to one holder of the CPU.
 
 use crate::kernel::{Action, Event, Interrupt, KernelTrace, Thread};
 use serde::{Deserialize, Serialize};

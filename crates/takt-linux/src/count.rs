@@ -71,7 +71,7 @@ fn next_stop(pid: Pid) -> io::Result<Signal> {
     signal.ok_or_else(|| io::Error::other("it ended before its last mark"))
 }
 
-/// A mark for [`instructions`]: the program stops itself, and goes on when its observer lets it.
+/// A mark for [`instructions`]: the program stops itself, and continues when its observer lets it.
 pub fn mark() {
     // Sending a signal to oneself fails only for a signal that there is not.
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);

@@ -1,8 +1,8 @@
 //! One run for each CPU: two runs on one CPU would delay each other, and each would report the delays as its own.
 //!
 //! A lock is an abstract Unix socket, bound to the name `takt/cpu/N`. Two sockets of one network namespace cannot have one name,
-//! whoever owns them. There are no files, so there are no owners, modes, umasks or symbolic links, and nothing is left: the
-//! kernel gives the name back when the last descriptor is closed, however the process ends. Nobody connects to these sockets.
+//! whatever their owners. There are no files, so there are no owners, modes, umasks or symbolic links, and nothing is left: the
+//! kernel gives the name back when the last descriptor is closed, however the process ends. No process connects to these sockets.
 //!
 //! A second kind of name says who holds the locks: `takt/run/RUN/MODE/CPUS/WORKLOAD`, which everybody can read in
 //! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. The kernel knows the user of each name, and those

@@ -86,7 +86,7 @@ fn parse_stolen(stat: &str, cpus: &CpuSet, ticks_per_second: u64) -> Option<Span
 
 /// For how long the threads that a process has now were ready to run without a CPU, together and since they began. A process that
 /// is stopped is not ready, so in a scheduled one this is time that it was given and others had: those of higher priority, ordinary
-/// load if it has no real-time class, and for an instant whoever it follows on its CPU. What its own children used is taken off, since
+/// load if it has no real-time class, and for an instant the thread that it follows on its CPU. What its own children used is taken off, since
 /// a shell gets ready at each thaw and then waits for what it has started. `None` when it is gone, or the kernel does not keep count
 /// (`CONFIG_SCHED_INFO`). A zombie still tells.
 #[must_use]

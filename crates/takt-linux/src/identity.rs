@@ -1,4 +1,8 @@
 //! Users and groups of processes, and limits of their resources.
+//!
+//! The user changes last before `execve`, by bare system calls: those of the C library wait for all threads of the process. The change
+//! clears the signal of the parent's death, which is then set again. The thread that opens a file for a user keeps its real user, since
+//! the kernel allows a user to end each thread that has it.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use rustix::process::{Resource, getegid, geteuid, getgroups, getrlimit};

@@ -5,6 +5,11 @@
 //! for other processes but that a traced system call takes a little longer. They end with their descriptors, and so with a run that is killed.
 //!
 //! Only the first thread of the process is observed, and also after an `exec`.
+//!
+//! A sleep counts if a system call has returned since the last one, because a process that was stopped within a sleep sleeps again when
+//! it starts. Events before the dispatch of a job are void, and so are, under cgroup v2, those between a stop and the next start, because
+//! the stop itself is reported as a sleep. A `poll` of the epoll clears the readiness of these descriptors, so all rings are read after
+//! such a wait.
 
 use crate::group::{Unavailable, fix_of};
 use crate::sys::{Counter, Ring};

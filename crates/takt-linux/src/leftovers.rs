@@ -3,6 +3,8 @@
 //! Each object of a run is judged by itself, since a run in another namespace may have the name of a dead one. A group has a lock of its own. A process
 //! in no group carries a mark, the variable `TAKT_RUN`, and is judged by the file of its run that it sees. Everything else is judged by the file of its
 //! run here (`life.rs`). An object whose run can neither be seen to live nor to have died stays.
+//!
+//! Groups with names of their own have a child `takt-mark-RUN`, by which they are found. It needs no other right than that to make groups.
 
 use crate::control;
 use crate::delegated;

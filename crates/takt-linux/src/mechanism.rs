@@ -4,6 +4,10 @@
 //! partition `p<i>`.
 //!
 //! How it is done is a [`Freezer`] and a [`CpuBinder`], each with what the kernel does that shaped it.
+//!
+//! `auto` prefers the v1 freezer with cpusets, then cgroup v2, then signals, because a v2 freeze takes the kernel's one lock of control
+//! groups (`cgroup_freeze_write` in `kernel/cgroup/cgroup.c`). cgroup v2 takes part even if it neither freezes nor binds: it lists
+//! processes, reports empty groups, and kills.
 
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
@@ -94,7 +98,7 @@ struct Trees {
 /// Set up with `&mut self`, then shared in an `Arc`. [`thaw`](Mechanism::thaw), [`freeze`](Mechanism::freeze),
 /// [`set_cpus`](Mechanism::set_cpus) and [`cpu_time`](Mechanism::cpu_time) are for the scheduler thread: they do not
 /// allocate, and up to 256 processes they only write to files that are already open (but see [`Mechanism::keep_few_files`]). Everything else is for an
-/// ordinary thread. Dropping it destroys what is left of the run.
+/// ordinary thread. Dropping it destroys the rest of the run.
 pub struct Mechanism {
     run: RunId,
     freezer: Box<dyn Freezer>,
@@ -150,7 +154,7 @@ impl Mechanism {
 
     /// [`Mechanism::open`] for a run that starts processes while others are scheduled.
     ///
-    /// Moving a process into a v1 cpuset waits for a grace period of RCU, 5 to 20 ms, under the one lock that whoever freezes a v2
+    /// Moving a process into a v1 cpuset waits for a grace period of RCU, 5 to 20 ms, under the one lock that a freezer of a v2
     /// group needs, too (`cgroup_mutex` in the kernel's cgroup.c). So where the two come together, CPU sets are set by affinities.
     ///
     /// # Errors

@@ -178,7 +178,7 @@ pub fn rt_allowed() -> bool {
 }
 
 /// Whether the kernel is PREEMPT_RT. Its own threads for timers and for RCU have the lowest real-time priority there, so that
-/// real-time processes which fill a CPU hold them up, and with them whoever changes control groups.
+/// real-time processes which fill a CPU hold them up, and with them all changes of control groups.
 #[must_use]
 pub fn preempt_rt() -> bool {
     let version = rustix::system::uname();

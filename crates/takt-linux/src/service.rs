@@ -1,6 +1,9 @@
 //! The service manager that started this program, in the protocol of systemd's `sd_notify`: datagrams to the socket in `NOTIFY_SOCKET`.
 //!
 //! A manager that does not listen, or whose socket is full, delays no caller: each datagram is sent without waiting, and a lost one is lost.
+//!
+//! Readiness is the first frame of the schedule. The sign of life needs a beat of the scheduler thread, which counts each begin of a
+//! wait: a thread that only exists does not beat.
 
 use rustix::process::getpid;
 use std::ffi::OsStr;

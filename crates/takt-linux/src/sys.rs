@@ -122,7 +122,7 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
             libc::setpgid(0, 0);
         }
         if !in_group {
-            // Born in no group, it carries no mark of its run until exec: after a crash nobody could find it.
+            // Born in no group, it carries no mark of its run until exec: after a crash it could not be found.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
                 libc::_exit(126);
@@ -461,7 +461,7 @@ impl Drop for PosixTimer {
 pub(crate) fn ended_child() -> Option<i32> {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: an all-zero structure is a valid value, and the kernel fills in a live one; it leaves the process id at zero
-    // when nobody has ended.
+    // when no child has ended.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let result = libc::waitid(libc::P_ALL, 0, &raw mut info, options);

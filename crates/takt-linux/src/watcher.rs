@@ -58,7 +58,7 @@ pub fn watch(pid: i32, run: &RunId, on_crash: OnCrash) -> ! {
         Life::Ends | Life::Ended => false,
     };
     let process = process.and_then(Result::ok).filter(|_| lives());
-    // The caller waits for this process, so only its child can go on beside it; nobody is the child's parent.
+    // The caller waits for this process, so only its child can continue beside it; the child has no parent among Takt's processes.
     match sys::fork_single_threaded() {
         Ok(0) => {}
         Ok(_) => exit(0),

@@ -49,7 +49,7 @@ fn main() {
     }
 }
 
-/// A driver: five processes that fork, two of them running, and then nothing, until it is told to end or killed.
+/// A driver: five processes that fork, two of them running, and then nothing, until it receives the request to end or is killed.
 fn drive(mechanism: &str, mode: &str, program: &str) -> ! {
     let choice = MECHANISMS.iter().find(|(name, ..)| *name == mechanism).unwrap().1;
     let run = RunId::new().unwrap();
@@ -271,7 +271,7 @@ fn released_processes_run_on(mechanism: &str) {
     driver.kill();
     eventually("the watcher is done", || driver.watchers().is_empty());
     assert_eq!(driver.groups(), Vec::<PathBuf>::new(), "{mechanism}");
-    // Those that had never been thawed run now, too; without a group they end with the driver, for nobody could find them.
+    // Those that had never been thawed run now, too; without a group they end with the driver, for they could not be found.
     let expected = if mechanism == "signal" { 6 } else { 10 };
     eventually("all run", || driver.processes().len() == expected);
     let all = rt::affinity(0).unwrap().to_string();

@@ -35,7 +35,7 @@ fn a_reader_sees_one_of_the_sets_that_were_written() {
         writer.join().unwrap();
         let (later, last) = shared.load();
         assert_eq!(last, after);
-        // Whoever compares versions learns of the change.
+        // A comparison of versions shows the change.
         assert_eq!(version == later, seen == after);
     });
 }

@@ -1,4 +1,12 @@
 //! The kernel: from calls, notes and the clock to inputs of the engine, and from its commands to threads.
+//!
+//! An interrupt writes one word for its task and pends the kernel. Merged notes are counted. A thread announces its wait within the
+//! critical section in which it finds the count at zero, and the kernel reads the count again before it blocks the job. So no wake-up is
+//! lost. An unlock comes before the end of a wait in the same step: its grant makes the withdrawal void.
+//!
+//! An entry ends when no input has arrived since its last step. The end of a budget is an exception: only the next entry measures the
+//! job, whose time stands still while the kernel runs. Interrupts are masked from the moment at which tasks have slots until the idle
+//! thread runs, because no thread has a stack before.
 
 use crate::board::{Board, Ending};
 use crate::error::Error;

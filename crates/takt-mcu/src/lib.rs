@@ -6,6 +6,13 @@
 //! the engine decides.
 //!
 //! The trace holds the inputs of each step, so that a replay on another machine makes the same decisions.
+//!
+//! A prediction needs two means: entries after which the last task continues cost the simulator's `scheduler`, and a change of the task
+//! adds `context_switch`. One mean for all entries leaves errors that add up over a busy period. The build refuses `tick`,
+//! `timer_resolution` and `timer_lateness`, which describe simulated clocks.
+//!
+//! An image has no code for other machines: features of `takt-core` leave it out, and an engine refuses a system that needs an absent
+//! feature. The panic handler reads neither message nor place, so the linker drops them.
 #![no_std]
 
 extern crate alloc;

@@ -61,7 +61,7 @@ struct Bits {
     changed: u64,
     /// Those that have a job.
     busy: u64,
-    /// Jobs have moved in this step, in whatever order, so that `busy` is found anew.
+    /// Jobs have moved in this step, in whatever order, so that `busy` is found again.
     moved: bool,
 }
 
@@ -147,7 +147,7 @@ impl Entries {
         }
     }
 
-    /// A job has left a place, and by this step nobody may have it.
+    /// A job has left a place, and after this step it may be free.
     #[inline(always)]
     pub(crate) fn leave(&mut self, place: Place) {
         match &mut self.bits {

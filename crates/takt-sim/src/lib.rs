@@ -6,7 +6,7 @@
 //!
 //! # What jobs do
 //! Locking, unlocking and yielding take no time. A job does one of these at a time, and each is followed by a decision, so
-//! that a job that is preempted by its own unlocking goes on only when it runs again. Only the unlocks and yields with which it
+//! that a job that is preempted by its own unlocking continues only when it runs again. Only the unlocks and yields with which it
 //! ends are one instant with its completion. A sleep begins with [`Input::Block`] and ends with [`Input::Wake`] at the first
 //! multiple of the system's tick that is not before its end; if it is the last step, the job completes as it wakes up. An
 //! aborted job leaves its steps and its sleep undone, and its handler runs for its runtime.
@@ -21,14 +21,14 @@
 //!
 //! # What it costs
 //! A cost is time in which a job holds its CPU and makes no progress, while deadlines and budgets run on. It is charged to a
-//! job, which pays it before it goes on, once and in full: a job that is preempted before it has paid pays the rest when it
+//! job, which pays it before it continues, once and in full: a job that is preempted before it has paid pays the rest when it
 //! runs again, together with what that costs. Only the end of the job cancels a rest. With a meter ([`Scenario::metered`]) budgets of CPU
 //! time do not run on: each step begins with [`Input::Usage`] of the jobs that have such a budget, and a budget is due once its job has used it.
 //!
 //! * `context_switch`: to a job that starts on a CPU where another task ran last, whether or not the CPU was idle in between: the
 //!   changes that [`Engine::context_switches`] counts. A job on several CPUs pays once.
-//! * `migration`: to a job that goes on on another CPU than before.
-//! * `cache_reload`: to a job that goes on after it was stopped in favour of another one; not after it blocked or was suspended.
+//! * `migration`: to a job that continues on another CPU than before.
+//! * `cache_reload`: to a job that continues after it was stopped in favour of another one; not after it blocked or was suspended.
 //! * `scheduler`, and `scheduler_task` for each task that the policy looked at: for each run of the scheduler.
 //! * `lock`: for each run of a scheduler whose ready queue belongs to several CPUs.
 //! * `interrupt`: to a CPU that another one interrupts, so that it enters the scheduler.
@@ -37,12 +37,12 @@
 //! Each step of the engine is a run of the scheduler of every ready queue that it is about. A queue belongs to all CPUs under a
 //! global policy, to those of a cluster under a clustered one, to one CPU under a partitioned one; domains have queues of their
 //! own. Under a window table each CPU goes by its own copy of it and has nothing to share. A step is about a queue if something
-//! happened on one of its CPUs, or if the job of one of them changes: one starts, goes on or stops there, or the same task begins
+//! happened on one of its CPUs, or if the job of one of them changes: one starts, continues or stops there, or the same task begins
 //! its next job.
 //!
 //! What a job does happens on its CPU. Releases, wake-ups, deadlines, and changes from outside happen on the CPU on which their
 //! task ran last, or before that the first one of its queue; the policy's own timers on the first CPU whose job changes by
-//! them; and what changes nothing and is nobody's on the first CPU of the machine.
+//! them; and what changes nothing and belongs to no task on the first CPU of the machine.
 //!
 //! A queue of one CPU has no lock, and its CPU runs the scheduler once. For queues of several there are the two models of
 //! Dellinger, Garyali, Ravindran, "ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel", DAC 2011, section 5.2
@@ -70,7 +70,7 @@
 //! once. Samples of all thermal zones are inputs of the engine, the first ones at time zero, so that the power policy learns of
 //! temperatures as in a real run.
 //!
-//! Stolen time is the beginning of each period on every CPU, the first one at time zero. Whoever holds a CPU then makes no
+//! Stolen time is the beginning of each period on every CPU, the first one at time zero. A job that holds a CPU then makes no
 //! progress, and the engine does not learn of it.
 
 mod board;

@@ -1,7 +1,7 @@
 //! The simulated machine: it carries out the engine's commands and says when jobs reach what they do next.
 //!
 //! A job that holds a CPU first pays the overheads that it was charged and then makes progress with its present step. What
-//! was charged is paid once and in full: a job that is preempted meanwhile pays the rest when it goes on. Only the end of the
+//! was charged is paid once and in full: a job that is preempted meanwhile pays the rest when it continues. Only the end of the
 //! job cancels it.
 
 use crate::board::Board;
@@ -42,7 +42,7 @@ struct Body {
     end: u32,
     /// The program's steps, without a wait at their end.
     all: (u32, u32),
-    /// Where the steps of its last job ended: the next job goes on after that, whether they were done or not.
+    /// Where the steps of its last job ended: the next job continues after that, whether they were done or not.
     turn: u32,
     /// The factor on what its job's steps need.
     load: u32,
@@ -384,7 +384,7 @@ impl Machine {
         }
     }
 
-    /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
+    /// The inputs of the engine at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
     /// and yields that it ends with; what other jobs do, one thing each; wake-ups of jobs that sleep, in the order of instants
     /// and tasks; the scenario's changes.
     #[inline(always)]
@@ -500,7 +500,7 @@ impl Machine {
         });
     }
 
-    /// A running job has done its present step and goes on with the next.
+    /// A running job has done its present step and continues with the next.
     fn act(&mut self, task: TaskId, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         self.account(task, now);
         let body = &mut self.bodies[task.index()];
@@ -556,11 +556,11 @@ impl Machine {
         }
     }
 
-    /// What changes from outside, as the engine is told of it, and as the program takes part in it.
+    /// Changes from outside, as inputs of the engine and as the program takes part in them.
     pub(crate) fn change(&mut self, change: Input, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         match change {
             Input::Enter { task } => {
-                // A program that comes back begins anew.
+                // A program that comes back begins again.
                 let body = &mut self.bodies[task.index()];
                 body.turn = if engine.is_gone(task) { body.all.1 } else { body.turn };
             }
@@ -704,7 +704,7 @@ impl Machine {
         }
     }
 
-    /// A task that runs goes on elsewhere, or with something else.
+    /// A task that runs continues elsewhere, or with something else.
     #[inline(never)]
     fn restart(&mut self, task: TaskId, place: Place, work: Activity, now: Time, seen: Seen<'_>) {
         self.stop_task::<false>(task, now);
@@ -867,7 +867,7 @@ impl Machine {
         self.speeds.get(place.index()).copied().unwrap_or_default()
     }
 
-    /// When a body acts that goes on now.
+    /// When a body acts that continues now.
     #[inline]
     fn acts<const DIRECT: bool>(&self, body: &Body, now: Time) -> Time {
         match body.left {
@@ -881,7 +881,7 @@ impl Machine {
         }
     }
 
-    /// Finds anew when a running task acts.
+    /// Finds again when a running task acts.
     #[inline]
     fn arm(&mut self, task: TaskId, now: Time) {
         let body = &self.bodies[task.index()];

@@ -77,7 +77,7 @@ pub struct CpuTime {
     pub overhead: Span,
     /// It was held by a job while somebody else had it.
     pub stolen: Span,
-    /// Nobody of the system held it.
+    /// No job of the system held it.
     pub idle: Span,
 }
 

@@ -4,7 +4,7 @@
 use takt_core::scenario::Steal;
 use takt_core::time::{Span, Time};
 
-/// The progress that whoever holds a CPU makes: real time without the start of each period, `[k * period, k * period + length)`.
+/// The progress of a job that holds a CPU: real time without the start of each period, `[k * period, k * period + length)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress(Option<Steal>);
 

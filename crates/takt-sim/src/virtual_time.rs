@@ -71,7 +71,7 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
     }
 
     /// Something changes from outside at [`Simulation::now`], in the next step. What programs do by themselves is the simulation's
-    /// business: a completion of a job that its program has not done yet is taken as one all the same, and the program goes on.
+    /// business: a completion of a job that its program has not done yet is taken as one all the same, and the program continues.
     pub fn input(&mut self, change: Input) {
         self.between.push(change);
     }

@@ -224,7 +224,7 @@ fn a_budget_holds_from_the_next_one_on() {
     assert_eq!(ends(&told), [15]);
 }
 
-/// A call in the very instant of the end of a job comes before the end; one in a handler would be nobody's.
+/// A call in the very instant of the end of a job comes before the end; one in a handler would belong to no job.
 #[test]
 fn the_last_call_of_a_job_counts() {
     let told = tell(system(1, "edf", vec![program(10, 1, &[run(1), period(30), deadline(20)])]), 40);

@@ -1,5 +1,5 @@
 //! A decision that names who comes and who goes has the effect of one that names everyone who runs, and so has an exchange in its place: a policy
-//! under a host that passes these on, and the same one under a host that wants the whole picture, give the same records and the same account of CPUs.
+//! under a host that passes these on, and the same one under a host that requires the complete form, give the same records and the same account of CPUs.
 
 mod story;
 

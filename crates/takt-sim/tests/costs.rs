@@ -23,7 +23,7 @@ fn cpu(worked: i64, overhead: i64, stolen: i64, idle: i64) -> CpuTime {
     CpuTime { worked: ns(worked), overhead: ns(overhead), stolen: ns(stolen), idle: ns(idle) }
 }
 
-/// The first job of a CPU follows nobody; then every change of the running task costs, with an idle stretch in between or not.
+/// The first job of a CPU follows none; then every change of the running task costs, with an idle stretch in between or not.
 #[test]
 fn context_switches() {
     let tasks = vec![plain(5, 3, 10), plain(0, 2, 20), plain(100, 1, 5), plain(200, 1, 5)];
@@ -53,7 +53,7 @@ fn the_same_task_again_is_no_context_switch() {
     assert_eq!((told.report.charged, told.report.cpus[0]), (Costs::default(), cpu(100, 0, 0, 0)));
 }
 
-/// Job b is preempted after 2 of the 6 that its own start costs: it pays the other 4 when it goes on, and 6 for that.
+/// Job b is preempted after 2 of the 6 that its own start costs: it pays the other 4 when it continues, and 6 for that.
 #[test]
 fn a_job_preempted_while_it_pays_pays_the_rest_once() {
     let told = tell(
@@ -162,7 +162,7 @@ fn cache_reload() {
 
 #[test]
 fn migration() {
-    // c is preempted on the CPU that a takes, and goes on where b has left.
+    // c is preempted on the CPU that a takes, and continues where b has left.
     let tasks = vec![plain(5, 3, 30), plain(0, 2, 10), plain(0, 1, 20)];
     let told = tell(system(2, "g-fp", tasks), &costs(Costs { migration: ns(7), ..Costs::default() }), 100);
     expect(

@@ -57,7 +57,7 @@ fn one_cpu_decides_for_all() {
 
 #[test]
 fn each_cpu_decides_for_itself() {
-    // Nobody waits for c to complete but CPU 1.
+    // Only CPU 1 waits for c to complete.
     let expected = "0 start a 0, start b 1
         12 preempted b, start c 1
         31 complete c, start b 1
@@ -123,7 +123,7 @@ fn a_release_happens_where_its_task_ran_last() {
     assert_eq!(counted(&told), (6, 1, 0));
 }
 
-/// Under a partitioned policy each CPU has a scheduler of its own, without a lock, and nobody is interrupted.
+/// Under a partitioned policy each CPU has a scheduler of its own, without a lock, and no CPU is interrupted.
 #[test]
 fn partitioned_cpus_mind_their_own_business() {
     let on = |cpu: usize, task: Task| Task { affinity: CpuSet::single(cpu), ..task };

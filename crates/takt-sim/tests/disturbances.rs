@@ -145,7 +145,7 @@ fn tasks_change_go_and_come_back() {
     );
 }
 
-/// A task that is told to go while its job sleeps goes when that job is over.
+/// A task that has to leave while its job sleeps leaves when that job is over.
 #[test]
 fn a_task_that_goes_in_its_sleep() {
     let a =

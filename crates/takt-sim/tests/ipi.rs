@@ -88,7 +88,7 @@ fn costs() -> Scenario {
     Scenario { costs, ..Scenario::default() }
 }
 
-/// The first step of each experiment at which a deadline is missed within 2.5 s, started anew for each step.
+/// The first step of each experiment at which a deadline is missed within 2.5 s, started again for each step.
 fn first_misses(policy: PolicySpec) -> [i64; 4] {
     [1, 2, 3, 4].map(|experiment| {
         let misses = |k: &i64| {

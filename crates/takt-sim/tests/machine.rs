@@ -109,7 +109,7 @@ fn a_lock_returned_in_the_instant_of_the_request() {
 
 /// The classic (Sha, Rajkumar, Lehoczky, IEEE Trans. Computers 39(9), 1990): the middle job delays the urgent one although they
 /// share nothing, unless the holder inherits urgency. Whether a policy heeds [`Locking`] is its own business, so this is about
-/// the simulator: the job that waits goes on when, and only when, the holder has had its time.
+/// the simulator: the job that waits continues when, and only when, the holder has had its time.
 #[test]
 fn priority_inversion() {
     let high = once(2, 3, &[run(1), Step::Lock(R), run(2), Step::Unlock(R)]);
@@ -141,7 +141,7 @@ fn a_yield_is_told_and_the_job_goes_on_if_nobody_else_is_chosen() {
     );
 }
 
-/// Job 0 is aborted in its sleep, so that its wake-up must not wake job 1, which sleeps then, and its steps begin anew.
+/// Job 0 is aborted in its sleep, so that its wake-up must not wake job 1, which sleeps then, and its steps begin again.
 #[test]
 fn an_aborted_job_forgets_its_steps_and_its_sleep() {
     let a = Task {

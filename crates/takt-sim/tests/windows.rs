@@ -271,7 +271,7 @@ fn best_effort_processes_take_turns_and_the_interrupted_one_is_first() {
 #[test]
 fn a_partition_can_be_safety_critical_here_and_best_effort_there() {
     // In window 1 the turn is a's, the one after b, and its 60 ms do not fit. In window 0 the
-    // partition starts anew, with its first process and a full budget; what a had left over is given up.
+    // partition starts again, with its first process and a full budget; what a had left over is given up.
     expect(
         "process a 60
          process b 20
@@ -388,7 +388,7 @@ fn a_late_signal_belongs_to_the_job_that_is_over() {
 
 #[test]
 fn a_stall_loses_windows_and_nothing_is_replayed() {
-    // Back at 370, the driver is in the fourth window; a can only have what is left of it.
+    // Back at 370, the driver is in the fourth window; a can only have the rest of it.
     let o = expect(
         "process a 40
          partition P a

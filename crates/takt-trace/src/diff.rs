@@ -36,7 +36,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How the end of an aborted job's handler is told from that of the job.
+/// The distinction between the end of an aborted job's handler and that of the job.
 const HANDLER: &str = "handler";
 
 /// One point of comparison.
@@ -124,7 +124,7 @@ fn length(trace: &Trace) -> Time {
     trace.header.duration.map_or_else(|| trace.end(), |d| Time::ZERO + d)
 }
 
-/// Without CPUs a job that changes them without a pause goes on, and there is one place.
+/// Without CPUs a job that changes them without a pause continues, and there is one place.
 fn sequences(trace: &Trace, limit: Option<Time>, cpus: bool) -> Sequences {
     let labels: Vec<Rc<str>> = trace.header.labels().into_iter().map(Rc::from).collect();
     let anywhere: Rc<str> = "".into();
@@ -183,7 +183,7 @@ pub fn diff(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
     d
 }
 
-/// As [`diff`], but on which CPUs a job runs makes no difference, and a job that changes them without a pause goes on. What counts is
+/// As [`diff`], but on which CPUs a job runs makes no difference, and a job that changes them without a pause continues. What counts is
 /// each task's own sequence, and the instants. The order of tasks counts beside that only where both traces have one place.
 #[must_use]
 pub fn diff_ignoring_cpus(a: &Trace, b: &Trace, tolerance: Span) -> Diff {

@@ -2,6 +2,10 @@
 //!
 //! [`Live`] takes the records of a run one by one, from the thread that drains them or from a recorded trace. Its memory depends on the
 //! number of tasks and of unfinished jobs, and not on the length of the run. Its counts follow the rules of [`crate::summary`].
+//!
+//! The clock of a run is ahead of its records by up to a round of the supervisor. So a job without an end is a miss only half a second
+//! after its deadline, and a later record of its end corrects the count. A second without a miss ends an overload. Utilisation is counted
+//! in eleven slots of 100 ms: after a second an idle task shows zero.
 
 mod distribution;
 mod event;

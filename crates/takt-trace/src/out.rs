@@ -38,7 +38,7 @@ impl Out {
 
 impl Drop for Out {
     fn drop(&mut self) {
-        // Nobody is left to hear of an error here; `finish` is the way that reports it.
+        // No caller receives an error here; `finish` is the way that reports it.
         if !self.buffer.is_empty() {
             let _ = self.finish();
         }

@@ -147,7 +147,7 @@ impl std::fmt::Display for Switch {
     }
 }
 
-/// What the policy of the system, or of a domain, is called while a trace goes on.
+/// What the policy of the system, or of a domain, is called in the course of a trace.
 #[derive(Clone, Debug)]
 pub struct Policies {
     alternatives: Vec<String>,

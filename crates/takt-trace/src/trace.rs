@@ -33,7 +33,7 @@ pub struct Header {
     pub kernel_cpus: CpuSet,
     /// The tasks that records name by index. Tasks that were added during a run follow those of the workload.
     pub tasks: Vec<TaskLabel>,
-    /// Names of the shared resources that records name by number; empty when nobody knows them.
+    /// Names of the shared resources that records name by number; empty when they are unknown.
     pub resources: Vec<String>,
     /// The domains that records of switches name by number; empty without domains.
     pub domains: Vec<DomainLabel>,

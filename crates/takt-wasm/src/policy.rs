@@ -1,4 +1,7 @@
 //! The policy of a module, guarded: each answer is checked before anything of it reaches the engine.
+//!
+//! Policies that break deadlocks are no fallbacks, because their start ends jobs, which a decision must not. A bound on questions per
+//! millisecond stops a module that sets timers to the present instant, which costs little fuel each time.
 
 use crate::fault::{Failed, Fault};
 use crate::instance::{Instance, Opened};

@@ -15,7 +15,7 @@ pub(crate) struct Places<'p> {
     pub(crate) steps: &'p Place,
     /// Each call and each wait.
     pub(crate) calls: &'p [Place],
-    /// The declared runtime is that of the longest job of the program, since nobody said another one.
+    /// The declared runtime is that of the longest job of the program, since no other one is declared.
     pub(crate) measured: bool,
 }
 
@@ -25,12 +25,12 @@ pub(crate) fn is_program(task: &Task) -> bool {
 }
 
 /// Follows what is agreed about a task through its program, which begins again with what it agreed to last. The first fault is
-/// told. O(steps).
+/// reported. O(steps).
 pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Places) {
     if !is_program(task) {
         return;
     }
-    // A runtime that nobody declared says nothing of a job; its steps do.
+    // A runtime that is not declared says nothing of a job; its steps do.
     let runtime = task.runtime.filter(|_| !places.measured);
     let mut terms = Terms { runtime, ..task.terms() };
     let jobs = match &task.arrival {

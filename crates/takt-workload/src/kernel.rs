@@ -3,6 +3,10 @@
 //! The engine releases their jobs and counts their outcomes like those of all tasks. So each of them has a domain of its own with one
 //! imaginary CPU, on which the engine dispatches each job at its release. Imaginary CPUs have the highest numbers, so they depend on the
 //! file alone, and a replay has the same.
+//!
+//! The imaginary CPUs are added when a workload is run or replayed, and not when it is read, so checks leave these tasks out. Their
+//! budget without end makes the engine ask for their CPU time. The supervisor sets the class while the process is frozen, so a refusal
+//! comes before anything has run.
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;

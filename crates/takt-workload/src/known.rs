@@ -26,7 +26,7 @@ pub fn registry() -> &'static Registry {
 }
 
 /// Names stand for the policies of this registry from now on. A program that has other policies than Takt's calls it first of all, since
-/// whoever parses an argument has no place to hand a registry to.
+/// a parser of an argument has no parameter for a registry.
 ///
 /// # Errors
 /// The registry, if names have been looked up already, or another one was handed in.

@@ -6,6 +6,21 @@
 //! knows its place in the text.
 //!
 //! This crate opens files only through [`Source::read`]; it starts nothing and prints nothing.
+//!
+//! # Layers
+//! Each line uses only lines below it.
+//! ```text
+//! open.rs                                     a file of any form
+//! demos.rs
+//! yaml.rs csv.rs import/*.rs                  the forms
+//! scenario.rs domains.rs table.rs tasks.rs rules.rs kernel.rs machine.rs power.rs platform.rs
+//! events.rs
+//! task.rs class.rs threads.rs process_settings.rs steps.rs calls.rs reactions.rs servers.rs load.rs policy.rs
+//! reader.rs declared.rs                       keys, and the objects that the file has declared
+//! task_names.rs
+//! diagnostic.rs node.rs                       a fault with its place; the tree of a text
+//! workload.rs process.rs settings.rs source.rs limits.rs
+//! ```
 
 mod calls;
 mod canonical;

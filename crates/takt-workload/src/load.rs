@@ -119,7 +119,7 @@ fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
     Some(Load { points, repeat })
 }
 
-/// Points in words of the file, and the time after which they begin anew.
+/// Points in words of the file, and the time after which they begin again.
 fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
     reader.keys(node, "a load of points", &["points", "repeat"]);
     let faults = reader.diagnostics.len();

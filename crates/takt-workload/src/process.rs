@@ -146,6 +146,6 @@ pub enum Spawn {
     /// Once, before the schedule; the process tells when a job is done.
     #[default]
     Once,
-    /// Anew for every job; the job is done when the process ends.
+    /// A new process for every job; the job is done when the process ends.
     PerJob,
 }

@@ -1,4 +1,4 @@
-//! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
+//! Typed access to the nodes of a file; every fault becomes a diagnostic and reading continues.
 
 use crate::MAX_DIAGNOSTICS;
 use crate::code::Code;

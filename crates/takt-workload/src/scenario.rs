@@ -129,7 +129,7 @@ impl Mode {
     fn change(&mut self, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>) {
         let implicit = self.deadline == Some(self.period);
         self.period = period.unwrap_or(self.period);
-        // A deadline that is the period goes on being it.
+        // A deadline that equals the period keeps equal to it.
         let follows = if implicit { Some(self.period) } else { self.deadline };
         self.deadline = deadline.unwrap_or(follows);
         self.runtime = runtime.or(self.runtime);

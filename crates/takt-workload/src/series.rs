@@ -77,7 +77,7 @@ fn read(reader: &mut Reader, name: &str, place: &Place) -> Option<Vec<Span>> {
     let source = match Source::read(&path) {
         Ok(source) => source,
         Err(unreadable) => {
-            // What is wrong with its bytes is told as of any file; what kept it from being read names the whole path.
+            // Faults in its bytes are reported as in any file. A failure to read it names the whole path.
             let why = unreadable.diagnostic.message.rsplit(": ").next().unwrap_or("").to_owned();
             reader.push(
                 Diagnostic::error(Code::UnreadableFile, place, format!("the series `{shown}` cannot be read"))

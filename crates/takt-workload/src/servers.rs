@@ -94,7 +94,7 @@ pub(crate) fn named(reader: &mut Reader, node: &Node) -> Option<ServerId> {
 }
 
 impl Servers {
-    /// Those of the system, and their names. One that nobody uses is worth a warning.
+    /// Those of the system, and their names. An unused one is worth a warning.
     pub(crate) fn build(self, reader: &mut Reader) -> (Vec<Server>, Vec<String>) {
         for Named { name, place, .. } in self.list.iter().filter(|named| !named.used) {
             let fault =

@@ -34,7 +34,7 @@ pub struct Settings {
     pub epp: Vec<(CpuSet, &'static str)>,
     /// Length of a run; `None` leaves it to the command line.
     pub duration: Option<Span>,
-    /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
+    /// The file names no CPU by its number and gives no count, so the machine is CPU 0 alone
     /// (or [`Options::machine`]).
     pub cpus_from_all: bool,
     /// The file says itself what becomes of late jobs (`late`), if only what holds anyway.

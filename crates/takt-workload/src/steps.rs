@@ -279,7 +279,7 @@ pub fn runtime_of_steps(task: &Task) -> Option<Span> {
     task.runtime.filter(|runtime| !task.program.steps.is_empty() && *runtime == runs)
 }
 
-/// How long a job of the program runs at most, and how long it takes when nobody is in the way.
+/// How long a job of the program runs at most, and how long it takes without interference.
 pub(crate) fn times(steps: &[Step]) -> (Span, Span) {
     let of = |steps: &[Step]| {
         steps.iter().fold((Span::ZERO, Span::ZERO), |(run, all), step| match *step {

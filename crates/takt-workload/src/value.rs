@@ -39,7 +39,7 @@ pub(crate) fn parse_decimal(text: &str, unit_ns: i64) -> Result<Span, BadNumber>
     if !all_digits(whole) || !all_digits(fraction) {
         return Err(BadNumber::NotANumber);
     }
-    // YAML 1.1 readers such as DEmOS's take `010` for eight; nobody who writes it means that.
+    // YAML 1.1 readers such as DEmOS's take `010` for eight; no author means that.
     if whole.len() > 1 && whole.starts_with('0') {
         return Err(BadNumber::LeadingZero);
     }

@@ -520,7 +520,7 @@ impl Top<'_> {
         Some(heads)
     }
 
-    /// The machine, and whether nobody named a CPU. `all`: some slice asks for all CPUs there are.
+    /// The machine, and whether no CPU is named. `all`: some slice asks for all CPUs there are.
     fn machine(&self, reader: &mut Reader, named: CpuSet, all: bool, place: &Place) -> (CpuSet, bool) {
         match (self.options.cpus, &self.cpus) {
             (Some(count), _) => {

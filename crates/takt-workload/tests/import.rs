@@ -121,7 +121,7 @@ fn the_older_form_means_the_same() {
     let run = Run { locks: Some(20), handlers: Some(us(1)), ..Run::default() };
     let (new, old) = (imported(LOCKS, &run, &under("edf")), imported(older, &run, &under("edf")));
     assert_eq!(new.system, old.system);
-    // A lone line of six fields is told by its fifth one.
+    // A lone line of six fields is recognised by its fifth one.
     let old = imported("L 3\nT 0 500000 150000 17 2 1\n", &Run::default(), &under("edf"));
     assert_eq!(old.system.tasks[0].utility, Some(Utility::Step(17 * UNIT)));
     let new = imported("L 3\nT 0 1 0 500000 150000 17\n", &Run::default(), &under("edf"));

@@ -184,7 +184,7 @@ tasks:
     assert_eq!((a.runtime, b.runtime), (Some(Span::from_us(4_500)), Some(ms(3))));
     assert_eq!(b.program.steps[1..3], [Step::Lock(log), Step::Lock(bus)]);
     assert_eq!(b.program.steps[5..], [Step::Yield, Step::Unlock(bus)]);
-    // A list fixes the numbers, and may hold what nobody uses.
+    // A list fixes the numbers, and may hold unused ones.
     let w = ok(&format!("resources: [spare, the log, bus]\n{text}"));
     assert_eq!((w.resources.len(), w.system.resources), (3, 3));
     assert_eq!(w.system.tasks[0].program.steps[1], Step::Lock(ResourceId(2)));

@@ -1,7 +1,7 @@
 //! `cargo xtask vm`: the tests in virtual machines.
 //!
 //! Three things are there that a build machine rarely has: a unified cgroup v2 tree of one's own, a PREEMPT_RT kernel, and
-//! time that does not depend on what else goes on. QEMU emulates the processor and counts its instructions as time, so
+//! time that does not depend on other load. QEMU emulates the processor and counts its instructions as time, so
 //! a run is the same every time. That proves logic, order and counts, and says nothing about the latencies of hardware.
 
 mod apt;

@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn response_bounds_of_light_tasks() {
-        // With as many CPUs as tasks nobody waits.
+        // With as many CPUs as tasks no job waits.
         assert_eq!(response_times(&[task(3, 10); 3], 3), Ok(vec![3, 3, 3]));
         assert_eq!(response_times(&[task(2, 10); 3], 2), Ok(vec![4, 4, 4]));
     }

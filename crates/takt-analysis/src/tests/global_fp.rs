@@ -13,7 +13,7 @@ use takt_core::policies::split::demand::{Effort, Times as Task};
 /// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least, and where these alone are too many, that is said at
 /// once.
 pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64) -> Result<Vec<u64>, Option<usize>> {
-    // An equal that has no bound yet meets its deadline as long as nobody has missed one, and the first to miss is sought here.
+    // An equal that has no bound yet meets its deadline as long as no job has missed one, and the first to miss is sought here.
     let mut bounds: Vec<u64> = tasks.iter().map(|t| t.deadline).collect();
     let mut effort = Effort::default();
     // Each task waits for half of them, and is not done within a single step.

@@ -386,7 +386,7 @@ fn hyperbolic(set: &TaskSet, _: u64) -> Finding {
     bound(set, fixed_priority::hyperbolic)
 }
 
-/// Priorities among which equals wait for each other, whoever is released first.
+/// Priorities among which equals wait for each other, in any order of release.
 fn tied(tasks: &[Task], key: fn(&Task) -> u64) -> Priorities {
     Priorities::by_key(tasks.len(), |i| key(&tasks[i]), |_| Peer::default())
 }

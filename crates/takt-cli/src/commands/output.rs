@@ -293,7 +293,7 @@ impl Recorder {
         self.written.iter_mut().for_each(|file| file.begin(in_run, &self.header));
     }
 
-    /// Whether nobody wants records.
+    /// Whether no output takes records.
     pub(crate) fn is_idle(&self) -> bool {
         self.keep == 0 && self.written.iter().all(|file| file.writer.is_none())
     }

@@ -162,7 +162,7 @@ fn spawn(count: usize) -> Result<(), Failure> {
     let took = now() - began;
     let said = if failed.is_none() { writeln!(io::stdout(), "{}", took.ns()) } else { Ok(()) };
     if said.is_ok() && failed.is_none() {
-        // Whoever started this has seen the number when it closes its end, or is gone.
+        // The process that started this has seen the number when it closes its end, or has ended.
         let _ = io::stdin().read(&mut [0]);
     }
     for child in &mut children {

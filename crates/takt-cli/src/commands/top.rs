@@ -1,4 +1,7 @@
 //! `takt top`: a live view of a run, or of a recorded trace as if it ran now.
+//!
+//! Only visible rows are built, so a picture costs as much with a thousand tasks as with fifty. `--sort` and the keys sort snapshots, so
+//! a paused view can be sorted, too.
 
 mod history;
 mod replay;

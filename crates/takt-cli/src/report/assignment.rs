@@ -21,7 +21,7 @@ pub(crate) struct Placed {
 /// A task on a CPU, or a piece of one.
 pub(crate) struct Piece {
     pub(crate) cpu: usize,
-    /// What a job runs here at most; `None` where nobody says it.
+    /// The longest runtime of a job here; `None` where none is declared.
     pub(crate) budget: Option<Span>,
     /// The window, from the release of the job on.
     pub(crate) from: Span,

@@ -67,7 +67,7 @@ impl Notes {
         self.asked.push(None);
     }
 
-    /// The cycle that the task's request has closed. Whoever is in it waits for what it asked for last.
+    /// The cycle that the task's request has closed. Each member waits for the resource that it requested last.
     fn cycle(&self, first: TaskId) -> Vec<(TaskId, ResourceId)> {
         let mut cycle = Vec::new();
         let mut at = first;
@@ -241,7 +241,7 @@ impl Simulated<'_> {
         let workload = self.workload;
         // A replay has the costs of the machine that it was recorded on.
         let Some(report) = self.report else { return self.power.iter().try_for_each(|power| power.print(out)) };
-        // Where no CPU shares a ready queue there is nobody to interrupt or to wait for.
+        // Where no CPU shares a ready queue no CPU interrupts another one, or waits for it.
         if report.interrupts + report.blocked_entries > 0 {
             let Report { scheduler_runs, interrupts, blocked_entries, .. } = report;
             let deciding = match workload.scenario.deciding {

@@ -61,7 +61,7 @@ fn two_is_bad_input_or_usage() {
     }
 }
 
-/// Who is told no finds everything as it was.
+/// A refused command leaves everything as it was.
 #[test]
 fn nothing_is_overwritten_or_left_behind() {
     let room =

@@ -1,7 +1,7 @@
 //! The `takt` command from outside: what it prints, what it starts, and what it leaves behind (nothing).
 //!
 //! Tests that need something this machine may not have say `skipped: REASON`. Those over real processes have the machine to
-//! themselves, and what its host does to it does not count ([`machine`]). `UPDATE=1` writes the expected texts anew.
+//! themselves, and what its host does to it does not count ([`machine`]). `UPDATE=1` writes the expected texts again.
 
 mod analyze;
 #[allow(dead_code, reason = "shared with the tests over real processes")]

@@ -191,7 +191,7 @@ fn schedulers_interrupts_and_loads() {
     let said = room.takt(&["sim", "one.yaml"]).expect(0).stdout;
     let line = "scheduler: one CPU decides for all; runs 9, interrupts 7, blocked entries 8\n";
     assert!(said.contains(line), "{line} is not in\n{said}");
-    // One CPU has nobody to interrupt, and each step is a run of its scheduler.
+    // One CPU has no other one to interrupt, and each step is a run of its scheduler.
     let alone = room.takt(&["sim", "one.yaml", "--cpus", "1", "--policy", "edf", "--json"]).json();
     assert_eq!((&alone["scheduler"]["interrupts"], &alone["scheduler"]["blocked"]), (&0.into(), &0.into()));
 

@@ -638,7 +638,7 @@ fn an_interrupted_experiment_says_what_it_keeps() {
     ];
     let running = room.start(&args);
     until("it has begun", || room.path("s.json").exists());
-    // Whoever runs the tests in the background has told them to ignore SIGINT.
+    // A shell that runs the tests in the background makes them ignore SIGINT.
     running.signal(Signal::TERM);
     let (_, done) = running.wait_unchecked();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done.status), Some(Signal::TERM.as_raw()));

@@ -91,7 +91,7 @@ fn a_command_that_is_not_there_is_a_failure() {
     });
 }
 
-/// A pipe that is full, and that nobody reads: both its ends.
+/// A pipe that is full, and has no reader: both its ends.
 fn full_pipe() -> (OwnedFd, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let flags = rustix::fs::fcntl_getfl(&write).unwrap();
@@ -106,7 +106,7 @@ fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
     on_cpus(|| {
         for which in ["stdout", "stderr"] {
             for by_signal in [false, true] {
-                // One writes into the pipe for ever; the other goes on, and shows it.
+                // One writes into the pipe for ever; the other continues, and shows it.
                 let room = Room::with(
                     "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
                  partitions:\n\
@@ -311,7 +311,7 @@ fn of_a_thousand_that_fork_at_once_none_escapes() {
                 continue;
             }
             for round in 0..2 {
-                // Nobody may run in the idle window that comes first, and lasts longer than the check.
+                // No process may run in the idle window that comes first, and lasts longer than the check.
                 let room = Room::with(&many(EACH, "700ms", |_| "sleep 100 & sleep 100".into()));
                 let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
                 let pid = running.pid();
@@ -374,7 +374,7 @@ fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
 #[test]
 fn what_ends_badly_has_not_met_its_deadline() {
     on_cpus(|| {
-        // A program that is not there, started anew for every job: no job is met, and every process failed.
+        // A program that is not there, started again for every job: no job is met, and every process failed.
         let room = Room::with(
             "policy: edf\ntasks: [{name: j, spawn: per-job, period: 50ms, cmd: exec /nonexistent 2> /dev/null}]\n",
         );
@@ -387,7 +387,7 @@ fn what_ends_badly_has_not_met_its_deadline() {
             done.expect(1);
             Ok(())
         });
-        // A crash beside a task that lives is told, and its job is missed.
+        // A crash beside a task that lives is reported, and its job is missed.
         let room = Room::with(
             "policy: edf\ntasks: [{name: j, period: 50ms, cmd: 'kill -SEGV $$'}, {name: k, period: 50ms, cmd: exec takt burn --runtime 1ms}]\n",
         );

@@ -139,7 +139,7 @@ fn killed(mechanism: &str) -> Result<(), String> {
     ensure(took < Duration::from_secs(1), || format!("{mechanism}: {took:?}"))
 }
 
-/// Kills what is left of the run of a process that is dead on purpose, also when the test fails.
+/// Kills the rest of the run of a process that is dead on purpose, also when the test fails.
 struct Released(i32);
 
 impl Drop for Released {

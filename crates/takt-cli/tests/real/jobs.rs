@@ -153,7 +153,7 @@ fn a_failed_initialisation_ends_the_run_before_it_begins() {
     });
 }
 
-/// A process that is restarted initialises again, and its task goes on; the job in which it died is missed.
+/// A process that is restarted initialises again, and its task continues; the job in which it died is missed.
 #[test]
 fn a_process_that_dies_is_restarted_or_ends_the_run() {
     // It dies in its third job; each new process does two jobs before.

@@ -45,7 +45,7 @@ impl Drop for Tracefs {
     }
 }
 
-/// An instance of its own, so that nobody else's tracing is disturbed; removed on drop.
+/// An instance of its own, so that no other user's tracing is disturbed; removed on drop.
 struct Instance(PathBuf);
 
 impl Instance {

@@ -51,7 +51,7 @@ fn the_next_process_starts_when_one_completes() {
                 match record.kind {
                     RecordKind::Finish { task, outcome: Outcome::Completed, consumed, .. } if task.0 == 0 => {
                         let consumed = consumed.nominal_time();
-                        // Where a host takes time away, the kernel may have charged it to nobody.
+                        // Where a host takes time away, the kernel may have charged it to no process.
                         ensure(consumed >= Span::from_us(4900), || format!("5 ms of CPU time took {consumed}"))?;
                         early += usize::from(consumed < Span::from_ms(30));
                         finished = Some(record.at);

@@ -100,7 +100,7 @@ impl Context<'_> {
             self.state.tell_power(crate::power::Event::Table);
         }
     }
-    /// Replenishes a budget: `budget` replaces what is left.
+    /// Replenishes a budget: `budget` replaces the rest.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
         note!(self, Act::Replenish { task, budget });
         self.state.grant(task, budget, self.sink);
@@ -168,7 +168,7 @@ impl Context<'_> {
         self.state.record(self.sink, RecordKind::WindowsLost { count });
     }
     /// Grants the task's present job what its own budget leaves it of CPU time, if it has one. When that is used up the engine gives the
-    /// job up, so that it delays nobody else, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]). So it does when
+    /// job up, so that it delays no other job, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]). So it does when
     /// that is found at the end of another budget, which a policy grants in place of it: a smaller one.
     #[inline]
     pub fn grant_own(&mut self, task: TaskId) {

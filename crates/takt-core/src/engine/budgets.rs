@@ -1,4 +1,7 @@
 //! Budgets: how they are granted, and when their end is noticed.
+//!
+//! Servers, reservations, `edf-wm` and `ipi` also grant budgets of their own, never above the remaining budget of the task. When such a
+//! budget is exhausted, the engine checks the budget of the task, too.
 
 use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
@@ -31,7 +34,7 @@ impl State {
         }
     }
 
-    /// Grants the task's present job what is left of its own budget, in CPU time; whether it has one. One that is used up is noticed a
+    /// Grants the task's present job the rest of its own budget, in CPU time; whether it has one. One that is used up is noticed a
     /// moment later.
     pub(super) fn grant_own(&mut self, task: TaskId, sink: &mut dyn Sink) -> bool {
         let Some(left) = self.own_budget_left(task) else { return false };

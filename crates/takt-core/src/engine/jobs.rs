@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// A job that was released never runs, which is told as of `at`.
+    /// A job that was released never runs, which is recorded as of `at`.
     fn skip(&mut self, at: Time, task: TaskId, job: JobId, deadline: Option<Time>, sink: &mut dyn Sink) {
         self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
         self.record_at(at, sink, RecordKind::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO });
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// The job of the task that was just aborted, after `consumed`, goes on with its handler.
+    /// The job of the task that was just aborted, after `consumed`, continues with its handler.
     fn begin_handler(&mut self, task: TaskId, handler: Handler, consumed: Work, sink: &mut dyn Sink) {
         let deadline = handler.deadline.map(|d| self.now + d);
         let run = &mut self.runs[task.index()];

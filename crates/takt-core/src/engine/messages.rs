@@ -1,4 +1,11 @@
 //! What comes out of the engine: what its driver must do, and what programs are answered.
+//!
+//! A step returns commands and replies. A reply answers a program that requested a resource or other terms. A request that waits is
+//! answered a second time.
+//!
+//! A carrier sees the engine in the middle of a step, so it asks for the number of the current job: a move is reported before the engine
+//! notes that the program begins that job. Without lists of events and commands, a job costs 1659 instructions in place of 2375 (g-edf on
+//! 4 CPUs).
 
 use crate::input::Reply;
 use crate::model::{System, TaskId};
@@ -41,9 +48,9 @@ pub enum Command {
         task: TaskId,
         /// Where it runs now.
         from: Place,
-        /// Where it goes on.
+        /// Where it continues.
         to: Place,
-        /// What it goes on with.
+        /// What it continues with.
         work: Activity,
     },
     /// Let the task run.
@@ -52,7 +59,7 @@ pub enum Command {
         task: TaskId,
         /// Where.
         place: Place,
-        /// What it goes on with.
+        /// What it continues with.
         work: Activity,
     },
     /// The running task stays where it is and begins its next job, or the handler of the one that was aborted.
@@ -61,7 +68,7 @@ pub enum Command {
         task: TaskId,
         /// Where it runs.
         place: Place,
-        /// What it goes on with.
+        /// What it continues with.
         work: Activity,
     },
     /// Set the frequency of a domain ([`crate::power::Platform::domains`]). Such commands come last.

@@ -1,4 +1,10 @@
 //! The engine itself: what it consists of, and one step.
+//!
+//! A feature that the common release and completion do not handle belongs into `State::note_quiet`. The flag is computed when the system,
+//! the power policy or the set of tasks changes. Builds for small processors have one path: the flag is a constant there, because the
+//! common paths take kilobytes of flash.
+//!
+//! The simulator lends the policy to its loop ([`Engine::lend_policy`]), which is compiled for EDF and for policies behind the table.
 
 use super::messages::{Carrier, Command, Reaction, Seen};
 use crate::cpus::CpuSet;
@@ -338,7 +344,7 @@ impl Engine {
         state.due.clear();
         state.replies.clear();
         state.recording = sink.wants_records();
-        // Nobody decides by a setting, or by other terms, any more.
+        // No decision depends on a setting, or on other terms, any more.
         for input in inputs.iter().filter(|input| !input.concerns_policy()) {
             // The policy learns of a budget that ends now, and must know by then which jobs are over.
             take(state, &mut *self.policy, input, sink);

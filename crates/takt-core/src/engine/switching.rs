@@ -1,4 +1,8 @@
 //! The change of one policy for another, or of a setting, in the middle of a run.
+//!
+//! Policies of domains are prepared and installed alone, and the other domains keep their state. A preparation for the whole machine is
+//! outdated once a domain has another policy. An installation is recorded as a switch if the policy is among the alternatives of the
+//! system. A test counts the calls of the allocator for every pair of policies.
 
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
@@ -312,7 +316,7 @@ impl Engine {
     /// Replaces the policy at the instant of the last step: [`Engine::prepare`] and [`Engine::install`] in one. This allocates.
     ///
     /// # Errors
-    /// When the new policy cannot schedule the system; the old one goes on.
+    /// When the new policy cannot schedule the system; the old one continues.
     pub fn switch_policy<S: Sink>(&mut self, spec: PolicySpec, sink: &mut S) -> Result<(), Invalid> {
         self.take_over(spec, None, sink)
     }

@@ -9,6 +9,10 @@
 //! their deadlines; the present job keeps its absolute deadline. After a call they hold then from the next release on, which is one new
 //! period after the last, but not before now. From outside they wait for the end of the present job besides, and the release that is
 //! planned next stays where it is.
+//!
+//! Terms that belong together are several calls, as in AIRS, and each must be possible by itself: a longer period before a larger budget,
+//! a smaller budget before a shorter period. A period changes an equal deadline and the period of the reservation with it, because AIRS
+//! knows only one.
 
 use super::step::{Engine, deliver};
 use crate::input::{Answer, Question, Reply};
@@ -23,7 +27,7 @@ use crate::utility::Utility;
 use crate::work::Work;
 
 impl Engine {
-    /// A job asks for other terms. Without a job, or in its handler, there is nobody who could.
+    /// A job asks for other terms. Without a job, or in its handler, no job could.
     pub(super) fn call<S: Sink>(&mut self, task: TaskId, call: Call, sink: &mut S) {
         let Engine { state, policy, .. } = self;
         let run = &state.runs[task.index()];
@@ -67,7 +71,7 @@ impl State {
         }
     }
 
-    /// Plans the next release of a task anew: by its present period from the last one, but not before now.
+    /// Plans the next release of a task again: by its present period from the last one, but not before now.
     fn replan(&mut self, task: TaskId) {
         let run = &self.runs[task.index()];
         // Jobs that were skipped were released, too.
@@ -134,7 +138,7 @@ impl State {
         self.changed(task);
     }
 
-    /// Reckons the periods that have passed by Hartstone's rule anew, by the present period from the `end` of the last job's
+    /// Computes again the periods that have passed by Hartstone's rule, by the present period from the `end` of the last job's
     /// own. One whose release is due at this instant has not passed: it is released. O(periods passed).
     fn reckon_anew(&mut self, task: TaskId, end: Time) {
         let (index, seed, tick) = (task.index(), self.system.seed, self.system.timing.tick);

@@ -208,7 +208,7 @@ impl Engine {
     pub fn declared(&self, task: TaskId) -> Option<Work> {
         self.state.runs[task.index()].declared
     }
-    /// What is left of the task's budget; `None` when it has none.
+    /// The rest of the task's budget; `None` when it has none.
     #[must_use]
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.budget_left(task)

@@ -107,7 +107,7 @@ impl State {
         self.wake(task, sink);
     }
 
-    /// The task gives a resource back, if it holds it, and whoever is next has it.
+    /// The task gives a resource back, if it holds it, and the next waiting task holds it.
     pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
         let held = &mut self.resources[usize::from(resource.0)];
         if held.owner != Some(task) {

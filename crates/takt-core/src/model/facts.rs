@@ -1,6 +1,10 @@
 //! Facts about policies: plain data by which analysis, reports and checks know what they may conclude about a policy.
 //!
 //! A fact that a policy does not state is unknown. Readers then give the careful answer: no test applies, and no claim is made.
+//!
+//! Facts are a list and not fields with defaults, because most facts concern few policies. So a new kind of fact changes no policy. A
+//! fact that concerns one policy alone is no fact: its readers take the entry of that policy, which the compiler checks.
+//! `crates/takt-sim/tests/facts.rs` compares most facts with schedules, in both directions where the schedule shows the absence.
 
 use crate::time::Span;
 

@@ -10,7 +10,7 @@ pub struct Load {
     /// Instants after the start of the schedule and the factor then, in millionths, in ascending order and joined by straight
     /// lines; constant before the first and after the last. Of two points of one instant the second counts in it.
     pub points: Vec<(Span, u32)>,
-    /// The points begin anew after so long; above zero.
+    /// The points begin again after so long; above zero.
     pub repeat: Option<Span>,
 }
 

@@ -1,4 +1,7 @@
-//! What a program does: simulated programs go by it, real ones do what they do.
+//! The programs of simulated tasks: steps and execution times.
+//!
+//! A program is one pointer, null for a task without steps whose jobs take their declared runtime. Separate lists of tasks and programs
+//! were rejected: priority ceilings are computed from the steps, and every reader would have to keep both lists consistent.
 
 use super::calls::Call;
 use super::ids::{ResourceId, TaskId};
@@ -25,9 +28,9 @@ pub enum Step {
     Unlock(ResourceId),
     /// It lets others run and stays ready.
     Yield,
-    /// It asks for other terms, and goes on with those that it has if it does not get them.
+    /// It asks for other terms, and continues with those that it has if it does not get them.
     Call(Call),
-    /// Its job is done, and it goes on with the next one (AIRS: `wait_period`).
+    /// Its job is done, and it continues with the next one (AIRS: `wait_period`).
     WaitPeriod,
 }
 

@@ -112,7 +112,7 @@ pub struct Setting {
     pub name: &'static str,
     /// What it takes.
     pub kind: Kind,
-    /// What it is when nobody sets it, in words.
+    /// The default, in words.
     pub default: &'static str,
     /// One line about it.
     pub summary: &'static str,

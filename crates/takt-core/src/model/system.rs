@@ -185,7 +185,7 @@ pub struct System {
     pub speeds: Vec<Speed>,
     /// All tasks.
     pub tasks: Vec<Task>,
-    /// Those of them that are none any more: they were removed from a running engine, and nobody schedules them. In order.
+    /// Those of them that are none any more: they were removed from a running engine, and no policy schedules them. In order.
     pub removed: Vec<TaskId>,
     /// Partitions of the window table; empty without windows.
     pub partitions: Vec<Partition>,

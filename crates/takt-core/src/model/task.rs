@@ -10,14 +10,14 @@ use crate::cpus::CpuSet;
 use crate::time::Span;
 use crate::utility::{UNIT, Utility};
 
-/// What is left to do when a job is aborted: its exception handler, work like any other.
+/// The exception handler, which runs when a job is aborted: work like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handler {
     /// CPU time that it needs.
     pub runtime: Span,
     /// Its deadline after the abort; without one it has none.
     pub deadline: Option<Span>,
-    /// What it is worth to policies that go by utility, in millionths. Nobody accrues it.
+    /// What it is worth to policies that go by utility, in millionths. It is never accrued.
     pub utility: u64,
 }
 

@@ -2,7 +2,7 @@
 //! would follow from now on, and maps the first jobs of that to the CPUs of a cluster.
 //!
 //! Such a policy keeps nothing between events: at each scheduling event (a release, a completion, a block or wake-up, a request or
-//! return of a resource, an abort) the schedule is built anew from the jobs that are there. Clusters, homes and the tie rule are
+//! return of a resource, an abort) the schedule is built again from the jobs that are there. Clusters, homes and the tie rule are
 //! those of [`scope`]. Invariants: a CPU idles only if no job that it may run is ready, since CPUs
 //! that a schedule leaves over take the densest of the other jobs; and no cycle of jobs that wait for each other outlives the
 //! event that closed it, since its least dense member is aborted.
@@ -108,7 +108,7 @@ impl View<'_, '_> {
     }
 
     /// The utility density of a job together with those of its chain that are not `done`, if they run from `start` on, owners
-    /// first, and each is worth `worth` when it ends. Whoever holds what one that is done waited for is done, too. O(chain).
+    /// first, and each is worth `worth` when it ends. A holder of a resource for which a completed job waited is complete, too. O(chain).
     pub fn chain_density(
         &self,
         job: usize,

@@ -4,6 +4,9 @@
 //! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Domains of the same CPUs form an order of bands, as
 //! the schedulers of one CPU set at several Linux priorities do there (section 3.1). Invariants: a task runs on CPUs of its own domain
 //! only. Unless jobs of different domains share resources, a domain changes nothing in another one, except in lower bands on its CPUs.
+//!
+//! With bands no decision leaves CPUs unnamed, because a lower band must know which CPUs are assigned. Where one domain passes changes on
+//! and another does not, the engine writes out the kept CPUs.
 
 use crate::model::{self, CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
 #[cfg(feature = "order")]

@@ -143,7 +143,7 @@ impl Llref {
         }
     }
 
-    /// What is left of the local time of a task's job.
+    /// The rest of the local time of a task's job.
     fn local(&self, task: TaskId, cx: &Context<'_>) -> Span {
         let track = &self.tracks[task.index()];
         cx.job(task).map_or(Span::ZERO, |job| (track.local - (job.consumed.nominal_time() - track.before)).or_zero())
@@ -191,7 +191,7 @@ impl Llref {
 }
 
 impl Track {
-    /// Keeps to the fluid schedule that was begun, if the job is less than 1 ns away from it; begins one anew if not.
+    /// Keeps to the fluid schedule that was begun, if the job is less than 1 ns away from it; begins one again if not.
     fn follow(&mut self, now: Time, due: Time, left: Span) {
         let (whole, fraction) = self.fluid(now);
         let had = self.before - self.done;

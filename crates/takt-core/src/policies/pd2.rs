@@ -3,6 +3,9 @@
 //! Anderson and Srinivasan, "Mixed Pfair/ERfair Scheduling of Asynchronous Periodic Tasks", Journal of Computer and System
 //! Sciences 68(1), 2004. Invariant: when the weights sum to at most m, subtask i of a job is scheduled in its window, so that
 //! a job has had within one quantum of its share at all times.
+//!
+//! The proof requires releases on the grid of quanta. Therefore only periods are restricted to it; a runtime off the grid costs its
+//! rounding, which is the price of quanta.
 
 use crate::model::{CpuTest, Fact, Invalid, Kind, Need, PolicySpec, Profile, Scope, Setting, Task, TaskId};
 use crate::policies::mapping::Mapper;

@@ -40,7 +40,7 @@ use sharing::Sharing;
 pub trait Ordering: Send + Sized + 'static {
     /// Whether a waiting job may take the CPU of one that has started.
     const PREEMPTIVE: bool = true;
-    /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
+    /// Whether it must know who runs: it is not preemptive, ranks jobs again because they run, or has a timer.
     const TRACKS_RUNNING: bool = false;
     /// Whether jobs are ranked by the period, deadline or runtime of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;
@@ -48,13 +48,13 @@ pub trait Ordering: Send + Sized + 'static {
     const TIMED: bool = false;
     /// Whether a job that wakes up queues behind all others.
     const WAKES_LAST: bool = false;
-    /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]). It requires [`Ordering::TIMED`].
+    /// Whether a job that waits is ranked again when its timer goes off ([`Ordering::promoted`]). It requires [`Ordering::TIMED`].
     const PROMOTES: bool = false;
 
     /// An ordering with the settings of `build`.
     fn new(build: &Build<'_>) -> Self;
 
-    /// The rank of the task's current job, which has just become ready: it was released, was woken, or goes on with its handler.
+    /// The rank of the task's current job, which has just become ready: it was released, was woken, or continues with its handler.
     /// Ties go to the earlier release, then to the lower task.
     fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64;
 
@@ -92,7 +92,7 @@ pub trait Ordering: Send + Sized + 'static {
         None
     }
 
-    /// Whether a job that begins as its task's job on a CPU ends goes on in that one's place, ahead of all that wait.
+    /// Whether a job that begins as its task's job on a CPU ends continues in that one's place, ahead of all that wait.
     fn keeps_cpu(&self) -> bool {
         false
     }
@@ -105,14 +105,14 @@ pub trait Ordering: Send + Sized + 'static {
     /// A decision has been made.
     fn decided(&mut self) {}
 
-    /// Takes over changed settings; `false` has it built anew.
+    /// Takes over changed settings; `false` has it built again.
     fn configure(&mut self, spec: &PolicySpec) -> bool {
         let _ = spec;
         false
     }
 }
 
-/// The setting of orderings that let whoever runs finish: what becomes of the next job of a task whose job ends late.
+/// The setting of orderings without preemption: what becomes of the next job of a task whose job ends late.
 pub(crate) const SUCCESSOR: Setting = Setting {
     name: "successor",
     kind: Kind::Choice(&["queue", "keep"]),
@@ -416,7 +416,7 @@ impl<O: Ordering> Scoped<O> {
         }
     }
 
-    /// Ranks a job anew.
+    /// Ranks a job again.
     fn rank_anew(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
         match &mut self.sharing {
             None => Self::touch(&mut self.clusters, &mut self.touched, task).place(task, own),
@@ -611,7 +611,7 @@ impl<O: Ordering> Scoped<O> {
         }
     }
 
-    /// Says who runs in a cluster, whoever ran before.
+    /// Assigns the jobs that run in a cluster, whatever ran before.
     #[inline(never)]
     fn decide_whole(&mut self, cluster: usize, group: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let before = decision.assignments().len();

@@ -6,6 +6,15 @@
 //! With `rules: demos` activations begin and end as in the DEmOS program at its commit a70ef526, which differs from the thesis and from
 //! Takt (`DESIGN.md`, Differences from the DEmOS program). Its budgets come from one generator in the order of the activations, so this
 //! policy draws them itself.
+//!
+//! These rules are a property of the table and not a second policy, because the invariant and most of the code are the same. The
+//! generator MT19937 is state of this policy, so a replay makes the same draws. Its forty lines are fixed by the C++ standard, and the
+//! core depends on no library. `crates/takt-sim/tests/demos_model.rs` compares schedules of random tables with a second account of
+//! DEmOS's algorithm. Activations are released when they begin, because a draw of zero must leave no job. So response times exclude
+//! the wait within the window.
+//!
+//! Another table is swapped in place at the end of the major frame. The old one returns with the next change, so nothing is freed at
+//! the border.
 
 use super::mersenne::Mt19937;
 use crate::cpus::CpuSet;
@@ -24,7 +33,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A [`Place`] is a number of 16 bits, of which the last one stays free: whoever counts places must not wrap around.
+/// A [`Place`] is a number of 16 bits, of which the last one stays free: a count of places must not wrap around.
 const MOST_PLACES: usize = u16::MAX as usize;
 
 /// DEmOS's unit of budgets. Less than that is no budget.
@@ -224,7 +233,7 @@ impl Windows {
             }
             for &task in &sc.tasks {
                 if cx.job(task).is_some() {
-                    // It was left over from a window in which its partition was best-effort; the budget starts anew.
+                    // It was left over from a window in which its partition was best-effort; the budget starts again.
                     cx.finish(task, Outcome::BudgetUsed);
                 }
                 // A task may leave with its job.
@@ -268,7 +277,7 @@ impl Windows {
         }
     }
 
-    /// Goes on to the next window. When the driver comes after that window's end, windows are lost: the schedule stays on
+    /// Continues to the next window. When the driver comes after that window's end, windows are lost: the schedule stays on
     /// its grid, and nothing is replayed.
     fn advance(&mut self, cx: &mut Context<'_>) {
         let mut lost = 0;

@@ -23,7 +23,7 @@ impl Alarm {
     pub(crate) fn clear(&mut self) {
         self.set = None;
     }
-    /// The timer has gone off, if it was not set anew since.
+    /// The timer has gone off, if it was not set again since.
     pub(crate) fn passed(&mut self, now: Time) {
         self.set = self.set.filter(|at| *at > now);
     }
@@ -148,7 +148,7 @@ impl Context<'_> {
     pub fn may_run(&self, task: TaskId, place: Place) -> bool {
         !self.state.system.tasks[task.index()].affinity.is_disjoint(&self.state.places[place.index()])
     }
-    /// What is left of the task's budget; `None` when it has none.
+    /// The rest of the task's budget; `None` when it has none.
     #[must_use]
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.budget_left(task)
@@ -161,7 +161,7 @@ impl Context<'_> {
         let declared = run.declared.filter(|_| run.has_job())?;
         Some((declared - run.own(run.unaccounted(self.state.now))).or_zero())
     }
-    /// How long what is left of its job's declared work takes, at the speed of the CPU on which the task runs or ran last. `None` when
+    /// How long the rest of its job's declared work takes, at the speed of the CPU on which the task runs or ran last. `None` when
     /// nothing was declared or there is no job.
     #[must_use]
     #[inline]
@@ -244,7 +244,7 @@ impl Context<'_> {
         &self.state.resources[usize::from(resource.0)].users
     }
     /// Tells the engine how urgent the task's job is; lower is more urgent. It decides who of those that wait for a resource
-    /// gets it, and holds until it is told anew.
+    /// gets it, and holds until it is set again.
     pub fn set_urgency(&mut self, task: TaskId, urgency: i64) {
         #[cfg(feature = "mirror")]
         if let Some(acts) = &mut self.state.acts {

@@ -1,4 +1,11 @@
 //! What a policy decides: assignments of tasks to CPUs, and budgets.
+//!
+//! A ready queue reports the rank of an insertion or a removal. Only the first m ranks matter: one change among them is one job that
+//! comes and one that leaves. A second change in one instant uses the complete form. A cluster keeps CPUs only if the decision before
+//! this one was its own, over all of its CPUs, and was carried out as it was made.
+//!
+//! `cargo xtask instructions` measured the benefit per completed job: 3918 before and 2293 after under g-edf on 4 CPUs, 2501 and 1991
+//! under edf. About half of it is the decision.
 
 use crate::model::TaskId;
 use crate::record::Place;
@@ -30,7 +37,7 @@ pub struct Assignment {
     pub task: TaskId,
     /// Where.
     pub place: Place,
-    /// A fresh budget that replaces what is left; `None` keeps what is left, or stays without one.
+    /// A fresh budget that replaces the old one; `None` keeps the rest, or stays without one.
     pub budget: Option<Budget>,
 }
 
@@ -44,8 +51,8 @@ pub struct Exchange {
     pub comes: Option<(TaskId, Place)>,
 }
 
-/// Who runs now. For some CPUs it is the whole picture: a task that is not in it does not run, and one that is in it with the same
-/// place as before goes on. For others it says who comes and who goes ([`Decision::keep`]). The engine turns the difference into commands.
+/// The jobs that run now. For CPUs in its complete form, a task that is not in it does not run, and one with the same place as before
+/// continues. For kept CPUs it names the jobs that come and leave ([`Decision::keep`]). The engine turns the difference into commands.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Decision {
@@ -84,7 +91,7 @@ impl Decision {
         self.leaves = None;
         self.others_leave.clear();
     }
-    /// Whether CPUs may be kept: not where a host wants the whole picture
+    /// Whether CPUs may be kept. A host may require the complete form
     /// ([`Policy::passes_changes`](super::Policy::passes_changes)).
     #[must_use]
     #[inline]

@@ -5,7 +5,7 @@ use crate::record::JobId;
 use crate::time::Time;
 use crate::work::Work;
 
-/// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`](crate::policy::Policy::decide).
+/// An event that a policy receives. All events of one instant arrive before the one call of [`Policy::decide`](crate::policy::Policy::decide).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A job is ready for the first time. Its release may lie in the past when it waited in its task's backlog.
@@ -67,7 +67,7 @@ pub enum Event {
         /// What it gives back.
         resource: ResourceId,
     },
-    /// A job was aborted and goes on with its handler, with a new deadline and nothing consumed. If it waited for a resource,
+    /// A job was aborted and continues with its handler, with a new deadline and nothing consumed. If it waited for a resource,
     /// it waits no longer and is ready. It keeps the resources that it holds until the handler is over.
     Handler {
         /// Its task.

@@ -96,12 +96,12 @@ pub trait Policy: Send {
     }
 
     /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
-    /// Only the policies that it hosts now count: a switch, which only simulations carry out, can change it.
+    /// Only the policies that it hosts now count. A switch can change it.
     fn meters(&self) -> bool {
         false
     }
 
-    /// Takes over changed settings without forgetting what it knows. `false`: it cannot, and is built anew.
+    /// Takes over changed settings without forgetting what it knows. `false`: it cannot, and is built again.
     fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
         let _ = (spec, cx);
         false

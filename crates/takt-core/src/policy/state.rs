@@ -324,7 +324,7 @@ impl TaskState {
             *left -= work.nominal_time();
         }
     }
-    /// What is left of its budget.
+    /// The rest of its budget.
     #[inline]
     pub(crate) fn left(&self, now: Time) -> Option<Span> {
         let held = self.held(now);
@@ -332,7 +332,7 @@ impl TaskState {
         let used = if scaled { self.speed.work_in(held).nominal_time() } else { held };
         self.budget.map(|left| left - used)
     }
-    /// How long what is left of a budget, and so much more, lasts where it is.
+    /// How long the rest of a budget, and so much more, lasts where it is.
     #[inline]
     pub(crate) fn lasts(&self, left: Span) -> Span {
         let scaled = !self.is_nominal() && self.clock == Clock::Cpu;
@@ -380,14 +380,14 @@ pub(crate) struct Resource {
 pub(crate) struct Mode {
     pub(crate) period: Span,
     pub(crate) deadline: Option<Span>,
-    /// The task asked for it by a call: its next release is reckoned anew.
+    /// The task asked for it by a call: its next release is computed again.
     pub(crate) called: bool,
 }
 
 /// One timer of the policy.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Timer {
-    /// What the policy is told: the planned instant, on the tick.
+    /// The instant that the policy receives: the planned one, on the tick.
     pub(crate) due: Time,
     /// How often it was set.
     pub(crate) set: u64,

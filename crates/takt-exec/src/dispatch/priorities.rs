@@ -1,4 +1,13 @@
 //! Dispatch by priority: a preempted task stays thawed, below the FIFO priority of the task that preempts it (`dispatch: priority`).
+//!
+//! The scheduler derives after each step which tasks are preempted: a task with a ready job and budget whose only CPU has a task of its
+//! partition. All other tasks are frozen in the same step, so no event can be forgotten. A dispatched task gets the highest priority of
+//! the thawed tasks of its CPUs plus one (`levels.rs`). At the end of the range the others are lowered, the lowest first, so their
+//! order holds at every moment.
+//!
+//! A task on several CPUs is frozen when it is preempted, since the kernel would move it. So is a process with several threads, because
+//! FIFO priority belongs to a thread; a process that has had several is never dispatched by priority again. The low class is not
+//! SCHED_OTHER: the kernel's fair server would give preempted processes 50 ms of each second.
 
 use super::dispatcher::{Before, Bench, Dispatcher};
 use crate::actuator::Actuator;

@@ -27,7 +27,7 @@ use takt_trace::Stamped;
 /// Time between two rounds of the supervisor, as that of the real one.
 const ROUND: Span = Span::from_ms(47);
 
-/// What was observed of a run, and what is left of it.
+/// The observations of a run, and its remains.
 pub(crate) struct Ran {
     pub(crate) records: Vec<Record>,
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
@@ -424,7 +424,7 @@ impl Agreement {
         Agreement { absent, refused, escaped }
     }
 
-    /// Whoever runs for the engine has been started, on its CPUs, and nobody else, but for what was refused, which does not last. Who is at
+    /// Each process that the engine runs has been started, on its CPUs, and no other one, but for what was refused, which does not last. Who is at
     /// a job works at it, unless signals come twice. Who is replaced is soon there.
     fn check(&mut self, scheduler: &Scheduler<Machine>, machine: &Machine) {
         let (engine, world) = (scheduler.engine(), machine.world());

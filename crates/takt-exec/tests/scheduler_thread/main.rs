@@ -89,7 +89,7 @@ fn main() {
     let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
     let cpus = std::fs::File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
     cpus.lock().unwrap();
-    // A scheduler that never comes back must not hang whoever tests it.
+    // A scheduler that never comes back must not hang the test.
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(600));
         eprintln!("not within 600 s");
@@ -177,8 +177,10 @@ fn main() {
     }
 }
 
-/// The system calls of the scheduler thread during the schedule (`DESIGN.md`, Threads of the executive). The CPU time of processes is read by
-/// `clock_gettime`. Reactions send their signals by `kill`, and `getrusage` is the thread's own account of its page faults.
+/// The system calls of the scheduler thread during every schedule: `epoll_pwait` and `timerfd_settime` wait for an instant, a completion or a
+/// message. `pwrite64` stops and starts processes. `write` answers completions and wakes the supervisor. `clock_gettime` reads the CPU time of
+/// processes. `kill` sends the signals of reactions, and `getrusage` is the thread's own account of its page faults. PREEMPT_RT (`ppoll`) and
+/// sources that are muted (`epoll_ctl`) have no test, for lack of such a machine and of a muted source.
 const LISTED: &[libc::c_long] = &[
     libc::SYS_epoll_pwait,
     libc::SYS_timerfd_settime,
@@ -382,7 +384,7 @@ fn workloads(program: &str) -> [(&'static str, String); 9] {
     ]
 }
 
-/// Looks at everything that it is told.
+/// Reads all of its input.
 #[derive(Default)]
 struct Watch {
     records: usize,

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) struct V2 {
-    /// In which groups are made by whoever makes partitions, for other freezers, too.
+    /// In which the maker of partitions makes groups, for other freezers, too.
     pub(crate) tree: Arc<Tree>,
 }
 

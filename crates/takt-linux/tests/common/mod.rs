@@ -7,7 +7,7 @@ use takt_core::cpus::CpuSet;
 use takt_linux::{Choice, Group, Layout, Mechanism, PartitionHandle, RunId, SpawnSpec};
 use takt_testing::{Capability, skip};
 
-/// Opens every mechanism this machine has and runs the test on each. What is left of a run is removed when its mechanism
+/// Opens every mechanism this machine has and runs the test on each. The rest of a run is removed when its mechanism
 /// is dropped, so also after a panic.
 pub(crate) fn on_each(test: impl Fn(&mut Run)) {
     let here = Layout::read().unwrap();

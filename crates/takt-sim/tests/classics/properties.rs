@@ -123,7 +123,7 @@ fn sharing_tasks(sleeps: bool) -> impl Strategy<Value = Vec<Task>> {
     vec(task, 2..6)
 }
 
-/// What the immediate ceiling is for, on one CPU and where nobody sleeps with a resource in hand.
+/// The purpose of the immediate ceiling, on one CPU and where no job sleeps with a locked resource.
 #[test]
 fn under_the_ceiling_nobody_is_ever_refused_a_resource() {
     for name in ["fp", "rm", "dm", "edf", "llf", "fifo", "rr", "np-edf"] {

@@ -231,7 +231,7 @@ fn edf_without_inheritance_lets_a_third_job_in_between() {
 fn round_robin_turns_are_inherited_and_kept_under_the_ceiling() {
     let tasks =
         || vec![doing(0, &[Lock(R), run(3), Unlock(R)]), doing(0, &[Lock(R), run(1), Unlock(R)]), doing(0, &[run(3)])];
-    // At 1 it is b's turn, which waits for a: with inheritance a goes on. b comes to the end of the queue when it wakes at 3.
+    // At 1 it is b's turn, which waits for a: with inheritance a continues. b comes to the end of the queue when it wakes at 3.
     expect(&sharing(1, "rr", Locking::Fifo, tasks()), "a0-1 c1-2 a2-3 c3-4 a4-5 c5-6 b6-7", "");
     expect(&sharing(1, "rr", Locking::Inheritance, tasks()), "a0-3 c3-4 b4-5 c5-7", "");
     let told = sharing(1, "rr", Locking::Ceiling, tasks());

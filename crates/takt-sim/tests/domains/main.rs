@@ -202,7 +202,7 @@ fn the_whole_system_is_switched_to_domains_and_back() {
 
 #[test]
 fn the_own_budget_of_a_job_is_none_of_the_policys_grants() {
-    // Its job may use 3 ms whoever schedules it.
+    // Its job may use 3 ms under any policy.
     let limited = || Task { budget: Some(ms(3)), ..once(0, 9, 20) };
     for switches in [&[][..], &[(1, Some(0), policy("rr", &[]))], &[(2, None, policy("g-edf", &[]))]] {
         let told = switched(parts([(0, 1, "edf", vec![limited()]), (1, 1, "edf", vec![once(0, 1, 5)])]), switches, 20);
@@ -227,7 +227,7 @@ fn takes(first: ResourceId, second: ResourceId, release: i64, deadline: i64) -> 
 
 #[test]
 fn a_circle_that_is_there_is_broken_by_the_policy_that_takes_over() {
-    // By edf, b takes S at 1, works until 3 and asks for R; a goes on until 4 and asks for S. Nothing moves until the switch.
+    // By edf, b takes S at 1, works until 3 and asks for R; a continues until 4 and asks for S. Nothing moves until the switch.
     let tasks = || vec![worth(1, takes(R, S, 0, 20)), worth(5, takes(S, R, 1, 9)), worth(1, once(5, 2, 30))];
     let stuck = tell(told::system(1, "edf", tasks()), 40);
     assert_eq!((stuck.chart(), stuck.engine.totals().completed), ("a0-1 b1-3 a3-4 c5-7".to_owned(), 1));
@@ -253,7 +253,7 @@ fn a_circle_over_two_domains_is_broken_by_the_one_that_closes_it() {
     // The second job closes the cycle at 3; its own policy ends it, although the first one could not.
     assert_eq!(both("dasa", "dasa"), (1, 1, 1));
     assert_eq!(both("edf", "dasa"), (1, 1, 1));
-    // Under EDF nobody ends a job.
+    // Under EDF no job is aborted.
     assert_eq!(both("dasa", "edf"), (0, 0, 1));
 }
 

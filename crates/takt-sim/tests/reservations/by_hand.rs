@@ -32,7 +32,7 @@ const LITERAL: &[Option<i64>] = &[Some(1)];
 fn a_job_that_overruns_falls_behind_and_nobody_else() {
     let film = Task { reservation: Some(reservation((4, 10))), ..periodic(6, 10) };
     let told = tell(with("cbs", &[], vec![film, periodic(6, 10)]), 20);
-    // At 4 the film's deadline becomes 20. At 10 it is the earlier release of two with that deadline; its next job goes on with the
+    // At 4 the film's deadline becomes 20. At 10 it is the earlier release of two with that deadline; its next job continues with the
     // 2 ms that are left at 12, and has a deadline of 30 from 14.
     expect(&told, "a0-4 b4-10 a10-14 b14-20", "a");
 }
@@ -107,7 +107,7 @@ fn an_overrun_that_is_noticed_late_is_paid_for() {
 #[test]
 fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() {
     // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and used up at
-    // 14. At 16 they would be more, and it begins anew with 3.
+    // 14. At 16 they would be more, and it begins again with 3.
     let timing = Timing { resolution: ms(2), ..Timing::default() };
     let at = |at| vec![jobs(&[0, at], &[4, 3], 90, (3, 10))];
     let told = |tasks| tell(System { timing, ..with("cbs", HARD, tasks) }, 60);
@@ -269,7 +269,7 @@ fn shares_whose_periods_have_no_common_multiple_are_rounded_up() {
 
 #[test]
 fn a_job_that_its_own_budget_ends_is_charged_once() {
-    // At 4 both budgets of the film are used up. Its handler goes on with the next one of the server, whose deadline is 20.
+    // At 4 both budgets of the film are used up. Its handler continues with the next one of the server, whose deadline is 20.
     let film = Task {
         reservation: Some(reservation((4, 10))),
         program: Program::needing(Execution::Series(vec![ms(9)])),

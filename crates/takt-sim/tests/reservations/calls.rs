@@ -30,7 +30,7 @@ fn lowers_early(asks: i64) -> Vec<Task> {
     vec![a, b, periodic(100, 200)]
 }
 
-/// A server that has used its budget ahead of time asks for less: nobody can have the rest before its deadline.
+/// A server that has used its budget ahead of time asks for less: no server can have the rest before its deadline.
 #[test]
 fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
     for (name, enforcement) in SOUND {

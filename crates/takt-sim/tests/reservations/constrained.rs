@@ -38,7 +38,7 @@ fn a_hard_server_waits_for_its_period_and_not_for_its_deadline() {
     // The budget of 2 is gone at 2. The deadline is 4, and the next period begins at 10, with a deadline of 14.
     let one = jobs(&[0], &[5], (2, 4, 10));
     assert_eq!(charts(std::slice::from_ref(&one)), ["a0-5", "a0-2 a10-12 a20-21"]);
-    // A soft one goes on at 2 with a deadline of 14, and at 4 with one of 24.
+    // A soft one continues at 2 with a deadline of 14, and at 4 with one of 24.
     let other = jobs(&[1], &[4], (4, 15, 15));
     assert_eq!(charts(&[one, other]), ["a0-4 b4-8 a8-9", "a0-2 b2-6 a10-12 a20-21"]);
 }
@@ -51,14 +51,14 @@ fn who_wakes_up_between_its_deadline_and_its_period_waits_for_that() {
     // The soft one runs with the deadline of 15, too, and so comes after one of 14.
     let other = jobs(&[7], &[4], (4, 7, 20));
     assert_eq!(charts(&[late, other]), ["a0-1 b7-11 a11-13", "a0-1 b7-11 a11-13"]);
-    // At 10 it begins anew, at once.
+    // At 10 it begins again, at once.
     assert_eq!(charts(&[jobs(&[0, 10], &[1, 3], (3, 5, 10))]), ["a0-1 a10-13"; 2]);
 }
 
 #[test]
 fn who_wakes_up_with_too_much_for_its_deadline_keeps_less() {
     // At 3 there are 3 of 4 left for the 5 ms until 8. Half of them is 2.5: the rest comes with the next budget, at 20 with a deadline
-    // of 28. A server whose deadline is its period would begin anew.
+    // of 28. A server whose deadline is its period would begin again.
     let early = |deadline, period| jobs(&[0, 3], &[1, 4], (4, deadline, period));
     assert_eq!(charts(&[early(8, 20)]), ["a0-1 a3-7", "a0-1 a3-5.5ms a20-21.5ms"]);
     assert_eq!(charts(&[early(8, 8)]), ["a0-1 a3-7"; 2]);
@@ -74,7 +74,7 @@ fn who_wakes_up_with_too_much_for_its_deadline_keeps_less() {
 #[test]
 fn a_budget_that_comes_while_there_is_no_job_gets_out_of_date() {
     // Used up at 2, so that there are 2 again at 10, until 14. At 12 that is half of it, at 15 it is too late until 20; one that
-    // has used one of two begins anew in either case.
+    // has used one of two begins again in either case.
     let come = |at, first| charts(&[jobs(&[0, at], &[first, 2], (2, 4, 10))])[1].clone();
     assert_eq!([come(12, 2), come(12, 1)], ["a0-2 a12-13 a20-21", "a0-1 a12-14"]);
     assert_eq!([come(15, 2), come(15, 1)], ["a0-2 a20-22", "a0-1 a15-17"]);
@@ -131,7 +131,7 @@ fn who_wakes_up_in_the_middle_of_a_budget_is_reckoned_with() {
 #[test]
 fn a_call_for_another_deadline_is_that_of_the_reservation_too() {
     // From 1 on a deadline is 6 after the beginning of its period, so that the period after the deadline of 5 begins at 9. The job that
-    // comes at 10 has what is left of its budget.
+    // comes at 10 has the rest of its budget.
     let steps = vec![run(1), Step::Call(Call::Deadline(ms(6))), run(2), Step::WaitPeriod, run(1)];
     let [_, hard] = both(&[Task { program: Program::doing(steps), ..jobs(&[0, 10], &[1], (2, 5, 10)) }]);
     assert_eq!(hard.chart(), "a0-2 a9-11");
@@ -157,7 +157,7 @@ struct Entity {
     deadline: i128,
     timer: Option<i128>,
     fresh: bool,
-    /// Releases and what is left to do.
+    /// Releases and the rest to do.
     jobs: VecDeque<(i128, i128)>,
 }
 

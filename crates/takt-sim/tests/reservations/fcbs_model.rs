@@ -11,7 +11,7 @@ use takt_testing::for_all;
 /// How long the model runs.
 const END: i64 = 160;
 
-/// A part of a budget, wherever it is now: who was given it, from when until when, and what is left.
+/// A part of a budget, wherever it is now: who was given it, from when until when, and the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Part {
     until: i64,
@@ -63,7 +63,7 @@ struct Case {
 #[derive(Default)]
 struct Model {
     servers: Vec<Server>,
-    /// What is left of the last job before the CPU became idle, its deadline, and since when it is idle.
+    /// The rest of the last job before the CPU became idle, its deadline, and since when it is idle.
     bonus: Option<(Vec<Part>, i64, i64)>,
     /// As [`Told::chart`] has it.
     chart: Vec<(usize, i64, i64)>,
@@ -219,8 +219,8 @@ fn schedule(case: &Case) -> String {
 /// The policy is the model. In the model, and so in the policy, budgets are only passed on:
 /// * no more of a budget is used than was handed out, by whomever and however often it was given away (conservation);
 /// * of the budgets of one server, what is used in any interval in which they lie is at most its share of the interval (P3; it
-///   is what CBS promises others), whoever used it;
-/// * if the shares are no more than the CPU, nobody runs after the deadline of its server, so gifts are at nobody's expense.
+///   is what CBS promises others), whichever server used it;
+/// * if the shares are no more than the CPU, no job runs after the deadline of its server, so gifts cost no other server.
 #[test]
 fn gifts_create_no_budget_and_no_demand() {
     let given = Cell::new([0; 3]);

@@ -107,7 +107,7 @@ fn run(system: System, length: Span) -> (Engine, Vec<Record>) {
 const PLACEMENTS: [&str; 3] = ["ff", "wf", "ffd"];
 
 /// Sets with a split task that the assignment accepts, on four CPUs, with all kinds of soft tasks beside hard ones, which never
-/// miss. `TAKT_CASES` says how many, `TAKT_SEED` which. Each is run for 20 s, or a second if nobody asks for a thousand.
+/// miss. `TAKT_CASES` says how many, `TAKT_SEED` which. Each is run for 20 s, or a second below a thousand cases.
 #[test]
 fn who_stays_within_its_reservation_meets_its_deadlines_on_several_cpus_whatever_others_do() {
     let (cases, seed) = (u64::from(takt_testing::cases(100)), takt_testing::seed());

@@ -87,7 +87,7 @@ fn a_budget_falls_into_so_many_parts_and_no_more() {
     expect(&tell(with("sporadic-server", &[], tasks()), 30), "a0-1 a2-3 a4-5 a6-7 a20-21 a22-23 a24-25 a26-27", "");
     for variant in [None, POSIX] {
         let parts = |most, tasks| with("sporadic-server", &[None, None, Some(most), variant], tasks);
-        // Of two parts the second request uses the last that there is: what is left of it, 2 ms, waits for the 1 ms of the first
+        // Of two parts the second request uses the last that there is: the rest of it, 2 ms, waits for the 1 ms of the first
         // one.
         expect(&tell(parts(2, tasks()), 50), "a0-1 a2-3 a20-24 a40-42", "");
         // Undivided it is there again 20 ms after it could be used.
@@ -113,7 +113,7 @@ fn a_server_whose_replenishments_run_out_has_no_budget() {
         expect(&tell(system(1, 0, tasks()), 40), "a0-1 b1-9 a10-14 a20-23 b23-31", "");
         // Of two parts the second one, used from 2 on, is back at 12.
         expect(&tell(system(2, 0, tasks()), 20), "a0-1 b1-2 a2-5 b5-10 a10-11 b11-12 a12-15 b15-16", "");
-        // In the background it runs while nobody else does: from 9 to 10, and from 18 to 20. At 11 it is served.
+        // In the background it runs while no other job does: from 9 to 10, and from 18 to 20. At 11 it is served.
         let tasks = || vec![requests(), periodic(0, 8, 40), periodic(11, 4, 40)];
         expect(&tell(system(1, 1, tasks()), 40), "a0-1 b1-9 a9-14 c14-18 a18-20", "");
     }
@@ -164,7 +164,7 @@ fn without_budget_the_background_is_left() {
     for name in ALL {
         let tasks = || vec![served(&[0], &[4], (1, 6)), periodic(0, 2, 20)];
         expect(&tell(with(name, &[], tasks()), 20), "a0-1 b1-3 a6-7 a12-13 a18-19", "");
-        // From 3 to 5 it runs because nobody else does, and of the next budget nothing was used.
+        // From 3 to 5 it runs because no other job does, and of the next budget nothing was used.
         let more = || vec![served(&[0, 6], &[3, 1], (1, 6)), periodic(0, 2, 20)];
         expect(&tell(with(name, BACKGROUND, more()), 20), "a0-1 b1-3 a3-5 a6-7", "");
         // In the background it comes after all others.

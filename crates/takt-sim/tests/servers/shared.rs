@@ -33,7 +33,7 @@ fn two_tasks_behind_each_server() {
     // What comes at 1 has missed the poll of 0. Those of 6, 12 and 18 find 2 ms each: a's first job, then b's first and a's second
     // one, then b's second one.
     expect(&tell("polling-server"), "c0-4 a6-8 b12-13 a13-14 c14-18 b18-20", "");
-    // Nobody is ahead of the server, so that 1 ms is idled away until 1. a has the other one, and the rest of its job at 6.
+    // No job is ahead of the server, so that 1 ms is idled away until 1. a has the other one, and the rest of its job at 6.
     expect(&tell("periodic-server"), "c0-1 a1-2 c2-5 a6-7 b7-8 a12-13 b13-14 c14-18 b18-19", "");
     // All 2 ms are there at 1, and a has them; the next ones come at 6 and at 12.
     expect(&tell("deferrable-server"), "c0-1 a1-3 c3-6 b6-7 a7-8 b12-14 c14-18", "");
@@ -41,7 +41,7 @@ fn two_tasks_behind_each_server() {
     expect(&tell("sporadic-server"), "c0-1 a1-3 c3-6 b7-8 a8-9 c12-13 b13-15 c15-18", "");
 }
 
-/// The work of b begins as that of a ends, so that it goes on; that of 9 begins anew.
+/// The work of b begins as that of a ends, so that it continues; that of 9 begins again.
 #[test]
 fn a_budget_is_one_piece_as_long_as_any_of_the_tasks_has_work() {
     let tasks = || vec![behind(&[0, 9], &[1, 1]), behind(&[1], &[2])];
@@ -49,7 +49,7 @@ fn a_budget_is_one_piece_as_long_as_any_of_the_tasks_has_work() {
     expect(&tell(sharing("polling-server", &[], server(4, 10), tasks()), 15), "a0-1 b1-3 a10-11", "");
     // One part of 3 ms, back at 10. The 1 ms that is left is used at 9.
     expect(&tell(sharing("sporadic-server", &[], server(4, 10), tasks()), 15), "a0-1 b1-3 a9-10", "");
-    // If only one part may be apart, what is left at 3 waits for that part.
+    // If only one part may be apart, the rest at 3 waits for that part.
     let one = [None, None, Some(1)];
     expect(&tell(sharing("sporadic-server", &one, server(4, 10), tasks()), 15), "a0-1 b1-3 a10-11", "");
 }

@@ -30,7 +30,7 @@ fn run(system: System, length: Span) -> (u64, u64) {
 }
 
 /// Sets of AIRS's generator on four CPUs that are accepted with a split task, without a miss. `TAKT_CASES` says how many sets,
-/// `TAKT_SEED` which. Each is run for 20 s, or a second if nobody asks for a thousand; periods are 100 ms at most.
+/// `TAKT_SEED` which. Each is run for 20 s, or a second below a thousand cases; periods are 100 ms at most.
 #[test]
 fn accepted_split_sets_meet_their_deadlines() {
     let (cases, seed) = (u64::from(takt_testing::cases(100)), takt_testing::seed());

@@ -30,7 +30,7 @@ pub(crate) fn reference(system: &System, scenario: &Scenario, until: i64) -> Ref
     let mut running: Vec<usize> = vec![];
     let mut last = None;
     for now in 0..=until {
-        // What was running and has done its step acts now, whoever comes in the same instant.
+        // What was running and has done its step acts now, whatever is released in the same instant.
         for job in jobs.iter_mut().filter(|job| running.contains(&job.task) && job.ran && job.overhead == 0) {
             sleep(job, now);
         }

@@ -269,7 +269,7 @@ fn a_holder_inherits_on_its_own_cpu_from_a_waiter_on_another() {
     }
 }
 
-/// a holds R and is the only one with a reason to run on; w asks for R at 2 on another CPU, where nobody else is.
+/// a holds R and is the only one with a reason to run on; w asks for R at 2 on another CPU, which is idle.
 #[test]
 fn a_request_is_an_event_of_the_cpu_of_who_holds() {
     let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };

@@ -77,7 +77,7 @@ fn dependent() -> Vec<Task> {
 
 #[test]
 fn who_holds_a_resource_counts_with_those_that_wait_for_it() {
-    // W asks at 1 and waits. H, that nobody would need to run before 21, is then the densest and the most urgent.
+    // W asks at 1 and waits. H, that need not run before 21, is then the densest and the most urgent.
     for name in ["gmua", "ng-gua", "g-gua"] {
         let told = tell(aborting(2, name, dependent()), 30);
         assert_eq!(told.missed(), "", "{name}\n{}", told.chart());
@@ -117,7 +117,7 @@ fn who_waits_in_vain_counts_no_more() {
         ]
     };
     for name in ["ng-gua", "g-gua"] {
-        // At 4 b has missed its deadline: a, for which it waits, is then urgent for nobody.
+        // At 4 b has missed its deadline: a, for which it waits, is then urgent for no job.
         expect(&tell(system(1, name, tasks()), 50), "a0-5 c5-8 a8-9 b9-11", "b");
     }
 }
@@ -327,7 +327,7 @@ fn choose(name: &str, present: &[usize], jobs: &[Job], now: i64, cpus: usize) ->
     chosen
 }
 
-/// When each job completes, if it does before its deadline: decided anew at each release, completion and abort.
+/// When each job completes, if it does before its deadline: decided again at each release, completion and abort.
 fn model(name: &str, described: &[(i64, i64, i64, u64)], cpus: usize) -> Vec<Option<i64>> {
     let job = |&(release, left, deadline, utility): &(i64, i64, i64, u64)| Job {
         deadline: release + deadline,

@@ -55,7 +55,7 @@ fn highest_value_density_does_not_look_at_deadlines() {
     for name in ["edf", "lbesa", "dasa-nd", "dasa"] {
         earns(&continues(name, tasks()), "b0-1 a1-4", "", (10, 10));
     }
-    // It goes on with a lost job of high density, until that is aborted.
+    // It continues with a lost job of high density, until that is aborted.
     let lost = || vec![worth(90, once(0, 9, 4)), worth(3, once(0, 3, 20))];
     earns(&continues("hvdf", lost()), "a0-9 b9-12", "a", (3, 93));
     earns(&aborts("hvdf", lost()), "a0-4x b4-7", "a", (3, 93));
@@ -142,7 +142,7 @@ fn a_handler_competes_with_its_own_utility_and_deadline() {
         assert_eq!(aborts(name, with_handler(1, long())).chart(), chart, "{name}");
         assert_eq!(aborts(name, with_handler(1, short())).chart(), "a0-1 b1-4 a4-6", "{name}");
     }
-    // Nobody accrues what a handler is worth.
+    // The utility of a handler is never accrued.
     let told = aborts("dasa", with_handler(9, short()));
     assert_eq!((accrued(&told), told.engine.totals().aborted), ((6, 15), 1));
 }

@@ -93,7 +93,7 @@ fn utility_accrual_pays_under_overload() {
 }
 
 /// Jobs met by G-FIFO or G-NP-EDF in another model: a job runs to its end, then a free CPU takes the job that is first by rank,
-/// begin and task. `keeps` says what becomes of a successor that begins because its predecessor was late: it goes on where that
+/// begin and task. `keeps` says what becomes of a successor that begins because its predecessor was late: it continues where that
 /// ran, or it queues like others.
 fn run_to_the_end(fifo: bool, keeps: bool, load: i64) -> u64 {
     let end = RUN.ns() / 1000;

@@ -256,7 +256,7 @@ fn of_jobs_that_come_together_and_outweigh_all_lesser_ones_the_best_are_met() {
     }
 }
 
-/// On one CPU nobody accrues more than the best that a search over all sets finds, and shedding is worth while.
+/// On one CPU no policy accrues more than the best that a search over all sets finds, and shedding is worth while.
 #[test]
 fn no_policy_beats_the_search_and_dasa_beats_edf_in_sum() {
     let sums = std::cell::Cell::new([0u128; 2]);

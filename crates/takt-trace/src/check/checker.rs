@@ -164,7 +164,7 @@ impl<'a> Checker<'a> {
             RecordKind::Release { task, job, .. } => self.release(task, job),
             RecordKind::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
-                // From then on nobody knows how much it may have used in all, so its sum has no end any more.
+                // From then on it is unknown how much it may have used in all, so its sum has no end any more.
                 let amount = amount.unwrap_or(Span::MAX);
                 let state = &mut self.tasks[task.index()];
                 let (before, grants) =

@@ -104,7 +104,7 @@ fn faults_are_named_with_their_line() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
-/// 2^56 ns either way is the furthest: nobody who reckons with what was read comes to the end of the numbers.
+/// 2^56 ns either way is the furthest: no sum of values that were read overflows.
 #[test]
 fn numbers_out_of_reach_are_refused() {
     let header = |duration: i64| {

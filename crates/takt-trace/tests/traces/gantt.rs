@@ -109,7 +109,7 @@ fn any_trace_can_be_drawn() {
     takt_testing::for_all(256, (any_trace(), 0..200_usize, 0..9_000_i64), |(trace, width, from)| {
         let from = takt_core::time::Time::from_ns(from);
         let chart = text(&trace, &TextOptions { width, from, ..TextOptions::default() });
-        // The first line, the legend, and what is told below may be longer.
+        // The first line, the legend, and the notes below may be longer.
         let most = width.max(40).max(12) + 30;
         let body = chart.lines().skip(1).filter(|l| !l.contains("   ") && !l.starts_with("at "));
         prop_assert!(body.map(|l| l.chars().count()).max().unwrap_or(0) <= most, "{chart}");

@@ -125,7 +125,7 @@ impl Version {
     }
 }
 
-/// What the test application is told beside the file. In brackets the letters of its options.
+/// The options of the test application beside the file. In brackets the letters of its options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     /// How much of their usage jobs need, in percent (`-c`); from 1 to [`MAX_USAGE`].
@@ -466,7 +466,7 @@ fn build(
     finish(reader, workload, heads, &top)
 }
 
-/// The machine, and whether nobody says how many CPUs it has.
+/// The machine, and whether its number of CPUs is unknown.
 fn machine(reader: &mut Reader, rows: &[Row], options: &Options, top: &Place) -> (CpuSet, bool) {
     let named = rows.iter().filter_map(|row| row.cpus).fold(CpuSet::EMPTY, |all, set| all.union(&set));
     let machine = match options.cpus {

@@ -92,7 +92,7 @@ pub(super) fn run(lab: &Lab, plan: &Plan) -> Result<Measured, Failure> {
     let measured = thread.join().map_err(|_| Failure::status(101, Code::InternalFault, "the bare mechanism failed"))?;
     mechanism.destroy()?;
     for pid in pids {
-        // Whoever was reaped already is gone, which is all that is wanted.
+        // A process that was reaped already has ended, as required.
         let _ = waitpid(Some(pid), WaitOptions::empty());
     }
     Ok(measured?)

@@ -120,7 +120,7 @@ fn ffmpeg(args: &[&str]) -> Result<Output, Failure> {
     Ok(output)
 }
 
-/// CPU time of each decoded frame in nanoseconds, from the lines of `-benchmark_all`: what a call of the decoder took is told as
+/// CPU time of each decoded frame in nanoseconds, from the lines of `-benchmark_all`: what a call of the decoder took is reported as
 /// `bench: N user N sys N real decode_video F.S`, in microseconds of CPU time of ffmpeg's process (getrusage), and a frame that was
 /// decoded is handed on (`encode_video`) before the next packet is taken up.
 fn frames(said: &str) -> Vec<i64> {

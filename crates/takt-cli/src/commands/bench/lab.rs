@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// The first line for people, with what is told of this bench alone, and that of the machine and its load.
+    /// The first line for people, with the facts of this bench alone, and that of the machine and its load.
     pub(super) fn heading(&self, what: &str) -> [String; 2] {
         self.clear();
         let quick = if self.quick { " (quick: the numbers mean nothing)" } else { "" };

@@ -49,13 +49,13 @@ pub(super) fn blocks_of(sets: &[u64], size: u64) -> Vec<Block> {
 
 /// Hears the signals that end an experiment, until it is dropped.
 struct Ends {
-    /// Nobody listens any more, so that the signals mean again what they mean to any program.
+    /// No listener is left, so that the signals mean again what they mean to any program.
     unheard: Arc<AtomicBool>,
     handle: Handle,
 }
 
 impl Ends {
-    /// All signals but those that whoever started this process has told it to ignore; none if they cannot be heard.
+    /// All signals but those that this process ignores since its start; none if they cannot be caught.
     fn hear() -> Option<(Signals, Ends)> {
         let wanted: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let unheard = Arc::new(AtomicBool::new(false));
@@ -88,9 +88,9 @@ pub(super) fn carry_out<T: Found>(
     work: impl Fn(Block) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
     let mut state = State::open(common.state.as_deref(), subject)?;
-    // Whoever sees the state may end the experiment, and is told what it keeps.
+    // A user who sees the state may end the experiment, and reads what it keeps.
     let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
-    // Whoever cannot keep the state learns it now.
+    // A state that cannot be written is an error now.
     state.save()?;
     let missing: Vec<Block> = blocks.iter().copied().filter(|b| !state.done.contains_key(b)).collect();
     let progress = Progress::of(blocks.iter().map(|b| b.2).sum(), unit);
@@ -104,7 +104,7 @@ pub(super) fn carry_out<T: Found>(
         if let (Some(signals), Some(path)) = (&mut signals, &common.state) {
             scope.spawn(|| {
                 let Some(signal) = signals.forever().next() else { return };
-                // Whoever waits for it stays waiting: this is the end.
+                // A waiting thread keeps waiting: this is the end.
                 let mut shared = lock();
                 progress.finish();
                 let done: u64 = blocks.iter().filter(|b| shared.0.done.contains_key(b)).map(|b| b.2).sum();

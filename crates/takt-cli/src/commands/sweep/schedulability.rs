@@ -316,7 +316,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
     let experiment = Experiment { args, cpus, points, methods, file };
     let _outputs = ready(args.file.iter().chain(&args.common.state), &args.common.svg)?;
-    // What cannot be drawn or simulated is told before the work, and not after it.
+    // Sets that cannot be drawn or simulated are reported before the work.
     for point in experiment.points.iter().filter(|_| args.file.is_none()) {
         args.kind.draw(*point, 0).map_err(generate::impossible)?;
     }

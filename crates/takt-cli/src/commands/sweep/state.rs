@@ -1,4 +1,4 @@
-//! What an experiment has found so far, in a file, so that a second call goes on where the first one ended.
+//! What an experiment has found so far, in a file, so that a second call continues where the first one ended.
 
 use crate::failure::Failure;
 use crate::files::{self, Locked};
@@ -79,7 +79,7 @@ impl<'a, T: Found> State<'a, T> {
         Ok(state)
     }
 
-    /// Writes everything into a new file and puts it in the place of the old one, so that whoever is interrupted leaves one of
+    /// Writes everything into a new file and puts it in the place of the old one, so that an interrupted process leaves one of
     /// the two.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };

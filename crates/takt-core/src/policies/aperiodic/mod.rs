@@ -8,6 +8,9 @@
 //! by those of the server, first come first served. When a budget comes, and what becomes of it while there is no work, is a
 //! [`Rule`]: [`polling_server`] loses it, in [`periodic_server`] it shrinks with time, [`deferrable_server`] keeps it until the next
 //! one, and [`sporadic_server`] gets back what was used, a period after it could be used.
+//!
+//! An idle server has no timer: its budget is computed when work arrives. Work that follows in the same instant is no new beginning,
+//! whatever the order of the events. Policies whose guarantee belongs to one task (`cbs` and its relatives) refuse shared servers.
 
 pub mod deferrable_server;
 mod host;

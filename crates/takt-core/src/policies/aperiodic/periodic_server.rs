@@ -4,7 +4,7 @@
 //! periodic task with the runtime Q and the period P that may need less.
 //!
 //! In the paper an idle task of the server uses the budget up, so that the CPU is lost to all other servers. Here those
-//! that are ready run in that time, which makes nobody later: a fixed-priority schedule of jobs that do not block each other only
+//! that are ready run in that time, which delays no task: a fixed-priority schedule of jobs that do not block each other only
 //! gets shorter where work is left out.
 
 use super::periods::Periods;

@@ -1,4 +1,4 @@
-//! A budget that is there anew at each multiple of the period.
+//! A budget that is there again at each multiple of the period.
 
 use super::Rule;
 use crate::model::{PolicySpec, Reservation};
@@ -8,7 +8,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Periods<const POLLED: bool> {
     reserved: Reservation,
-    /// What is left. Below zero it was overrun before that was noticed, and the next budgets pay for it.
+    /// The rest. Below zero it was overrun before that was noticed, and the next budgets pay for it.
     pub(super) left: Span,
     /// When the period began.
     pub(super) begin: Time,

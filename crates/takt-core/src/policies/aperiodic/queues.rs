@@ -37,7 +37,7 @@ struct Member {
     mark: Work,
     /// What it consumes is charged to its server, as of the last decision.
     charged: bool,
-    /// The engine has said that the budget is used up; it needs to be told what is left.
+    /// The engine has said that the budget is used up; it still needs the remaining amount.
     told: bool,
 }
 
@@ -153,7 +153,7 @@ impl<R: Rule> Queues<R> {
         }
     }
 
-    /// Begins anew with whole budgets and the jobs that are there.
+    /// Begins again with whole budgets and the jobs that are there.
     pub(super) fn reset(&mut self, cx: &mut Context<'_>) {
         let now = cx.now();
         for cpu in self.cpus.iter_mut() {
@@ -213,7 +213,7 @@ impl<R: Rule> Queues<R> {
         if let Some(s) = member.server {
             let Server { rule, ready, idle_since, .. } = &mut self.servers[s];
             *ready += usize::from(comes);
-            // Work that follows in the same instant goes on.
+            // Work that follows in the same instant continues.
             if let Some(at) = idle_since.take().filter(|at| *at < now) {
                 rule.idles(at);
                 rule.wakes(now);
@@ -426,7 +426,7 @@ impl<R: Rule> Queues<R> {
         (told || cx.budget_left(task) != Some(amount)).then_some(amount)
     }
 
-    /// Tells idle servers whether they could run: nobody ahead of them is ready.
+    /// Tells idle servers whether they could run: no job ahead of them is ready.
     fn stand_by(&mut self, index: usize, cx: &Context<'_>) {
         let first = self.cpus[index].ready.as_slice().first().map(|key| key.rank);
         for at in 0..self.cpus[index].servers.len() {

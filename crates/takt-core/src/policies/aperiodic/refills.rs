@@ -83,8 +83,8 @@ impl Refills {
         }
     }
 
-    /// The work came to an end at `now`. What was used of the first part is a part of its own, because what is left of it will be
-    /// used from a later instant on. If there are too many, what is left waits for the next part. O(1).
+    /// The work came to an end at `now`. What was used of the first part is a part of its own, because the rest of it will be
+    /// used from a later instant on. If there are too many, the rest waits for the next part. O(1).
     pub(super) fn split(&mut self, now: Time) {
         if self.used <= Span::ZERO || self.at() > now {
             return;

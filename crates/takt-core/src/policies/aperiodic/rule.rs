@@ -36,7 +36,7 @@ pub trait Rule: Send + Sized + 'static {
     /// When more can be there than is left now, for a server that has work.
     fn next(&self, now: Time) -> Option<Time>;
 
-    /// By when what is left should be used, for servers that are ranked by deadline.
+    /// The instant by which the rest should be consumed, for servers that are ranked by deadline.
     fn deadline(&self) -> Time;
 
     /// Until the next event the server has no work, and if it had, it `could` run.

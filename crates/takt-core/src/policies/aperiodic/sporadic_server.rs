@@ -5,6 +5,10 @@
 //! Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority Systems", Real-Time Systems 10, 1996, for deadlines. Invariant: of
 //! each part of the budget the instants from which on it could be used are at least P apart, so that to everybody else the server
 //! is a sporadic task with the runtime Q and the period P.
+//!
+//! A part of the budget joins others that are available, and none to come. The published correction also joins parts that return while
+//! the first one is used. That saves a part, but then only the whole schedule shows that each nanosecond is used once per period. The
+//! server is activated by its work, as in POSIX, and not by tasks of higher priority, as in the paper of 1989.
 
 use super::posix::Posix;
 use super::refills::Refills;
@@ -13,7 +17,7 @@ use crate::model::{CpuTest, Fact, Kind, PolicySpec, Profile, Reservation, Server
 use crate::policy::Entry;
 use crate::time::{Span, Time};
 
-/// How many parts of a budget are kept apart when nobody says.
+/// The default number of parts of a budget that are kept apart.
 const PARTS: i64 = 8;
 
 const REPLENISHMENTS: Setting = Setting {

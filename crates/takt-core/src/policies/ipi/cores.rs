@@ -8,7 +8,7 @@ use crate::policy::Context;
 use crate::time::Span;
 
 impl Ipi {
-    /// The set points of a CPU are to be computed anew.
+    /// The set points of a CPU are to be computed again.
     pub(super) fn disturb(&mut self, home: usize) {
         let core = &mut self.cores[home];
         (core.stale, core.same) = (true, false);

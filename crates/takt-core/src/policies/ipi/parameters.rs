@@ -55,7 +55,7 @@ pub enum Wake {
     Cut,
     /// After the present burst.
     Next,
-    /// At once; the interrupted burst goes on afterwards.
+    /// At once; the interrupted burst continues afterwards.
     Preempt,
 }
 

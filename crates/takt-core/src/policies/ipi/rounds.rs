@@ -61,7 +61,7 @@ pub(super) struct Core {
     pub(super) set_point: Span,
     /// The state is to be forgotten at the next regulation.
     pub(super) reinit: bool,
-    /// What tasks want is to be computed anew.
+    /// What tasks want is to be computed again.
     pub(super) stale: bool,
     /// Nothing has changed of which the parts of a round are computed.
     pub(super) same: bool,
@@ -255,7 +255,7 @@ impl Ipi {
         };
         let mut changed = (set_point - core.set_point).ns().abs() > set_point.ns() / 100;
         let mut sum: i128 = core.order.iter().map(|t| weight(t, &members[t.index()])).sum();
-        // When nobody that could run wants anything, all of them count alike.
+        // When no task that could run wants anything, all of them count alike.
         let alike = sum == 0;
         if alike {
             sum = core.ready as i128;
@@ -317,7 +317,7 @@ impl Ipi {
             }
         }
         if given <= Span::ZERO {
-            // Nobody would run, the round would take no time and so would all that follow: each starts with a nominal burst.
+            // No task would run, the round would take no time and so would all that follow: each starts with a nominal burst.
             core.outer = Outer::default();
             for m in core.order.iter().map(|t| t.index()) {
                 members[m].burst = p.nominal.clamp(p.least, p.most);

@@ -18,7 +18,7 @@ pub fn load(task: &Task) -> Option<u64> {
 
 /// What each of `members` wants, in units of 2^-32 of a CPU, handed to `put`. O(members).
 ///
-/// A declared share is wanted as it is; so is the utilisation under `alpha: load`. The other tasks divide what is left of the
+/// A declared share is wanted as it is; so is the utilisation under `alpha: load`. The other tasks divide the rest of the
 /// CPU, at least a hundredth of it each on average: in proportion to their rates under `alpha: rate` (a task without a period
 /// counts as the slowest), else equally.
 pub fn wants(p: &Parameters, tasks: &[Task], members: &[TaskId], mut put: impl FnMut(TaskId, u64)) {

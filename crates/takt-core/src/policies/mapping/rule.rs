@@ -81,7 +81,7 @@ impl Seats {
         }
     }
 
-    /// Finds a CPU of `lent` for one more job, the lowest that it may use and that nobody has; with `back` first the one where it
+    /// Finds a CPU of `lent` for one more job, the lowest that it may use and that is free; with `back` first the one where it
     /// ran last. If all are taken, others make room by moving to CPUs that they may use. `false` if that would leave one
     /// without a CPU. Breadth first: each CPU is reached once, and for each one the other CPUs of its holder are tried. O(m²).
     pub fn find(&mut self, task: TaskId, lent: &[Place], back: bool, cx: &Context<'_>) -> bool {

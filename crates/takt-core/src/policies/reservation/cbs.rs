@@ -41,7 +41,7 @@ pub(super) fn is_hard(spec: &PolicySpec) -> bool {
 
 struct Cbs {
     hard: bool,
-    /// A server that wakes up with just its share of the time until its deadline begins anew.
+    /// A server that wakes up with just its share of the time until its deadline begins again.
     renews_equal: bool,
 }
 

@@ -3,7 +3,7 @@
 //! Kato, Rajkumar and Ishikawa, "AIRS: Supporting Interactive Real-Time Applications on Multicore Platforms", ECRTS 2010,
 //! section 5.2. Servers are assigned to CPUs as EDF-WM assigns tasks ([`crate::policies::split`]), and each CPU by itself goes by
 //! FCBS ([`super::fcbs`]). Invariant: on each CPU a server gets a budget no more often than once a period by its deadlines, and
-//! what is left of one is used, by whomever, with a deadline that is no earlier. So what the assignment admits on a CPU is never
+//! the rest of one is used, by whomever, with a deadline that is no earlier. So what the assignment admits on a CPU is never
 //! late there, whatever jobs need, and however they come and sleep.
 //!
 //! The paper's figure 5 leaves open what the manual page calls resolved.
@@ -43,7 +43,7 @@ impl Journey {
 
 struct Wmr {
     fcbs: Fcbs,
-    /// Whether what is left of budgets is given away.
+    /// Whether the rest of budgets is given away.
     gifts: bool,
     routes: Routes,
     /// By task of the system; only those of split tasks mean something.
@@ -96,7 +96,7 @@ impl Wmr {
         servers.set_alarm(task, Some(start.saturating_add(border)));
     }
 
-    /// The server's job is over, or blocks, or moves: what is left of its budget is given away if it `gives`, and what else is left
+    /// The server's job is over, or blocks, or moves: the rest of its budget is given away if it `gives`, and what else is left
     /// of a gift is lost.
     fn part(&mut self, task: TaskId, gives: bool, servers: &mut Servers, cx: &mut Context<'_>) {
         let server = servers.get_mut(task);

@@ -23,7 +23,7 @@ pub(super) struct Grant {
     pub(super) deadline: Time,
 }
 
-/// What is left of the last job before its CPUs became idle, and since when they are.
+/// The rest of the last job before its CPUs became idle, and since when they are.
 #[derive(Clone, Copy, Debug)]
 struct Bonus {
     grant: Grant,
@@ -75,7 +75,7 @@ impl Fcbs {
         *left += gift;
     }
 
-    /// Gives what is left of a finished job's budget away. Whether there was somebody for it.
+    /// Gives the rest of a finished job's budget away. Whether there was somebody for it.
     fn donate(&mut self, task: TaskId, gift: Grant, servers: &mut Servers, cx: &mut Context<'_>) -> bool {
         let (home, now) = (servers.home(task), cx.now());
         let free = |k: TaskId| self.literal || self.saved[k.index()].is_none();
@@ -149,7 +149,7 @@ impl Rule for Fcbs {
         if let Some(mut saved) = saved {
             // An overrun of the gift is paid for.
             saved.left += gift.left.min(0);
-            // The literal form gives its own budget up, and what is left of the other one gets its own deadline.
+            // The literal form gives its own budget up, and the rest of the other one gets its own deadline.
             gift.deadline = if self.literal { saved.deadline } else { gift.deadline };
             set(task, if self.literal { gift } else { saved }, servers);
         }

@@ -25,7 +25,7 @@ const FINEST: i128 = 1 << 50;
 
 struct Grub {
     hard: bool,
-    /// By task of the system: whether its bandwidth is counted. A server stays active after its work until what is left of its
+    /// By task of the system: whether its bandwidth is counted. A server stays active after its work until the rest of its
     /// budget is no more than its share of the time until its deadline (the 0-lag time).
     active: Vec<bool>,
     /// By task of the system: Q / P, in parts of [`Grub::whole`], or what it was before while the server has not been inactive
@@ -59,7 +59,7 @@ impl Grub {
         multiple
     }
 
-    /// Works out shares, and in them what is left of each budget. O(tasks log period).
+    /// Works out shares, and in them the rest of each budget. O(tasks log period).
     fn share_out(&mut self, servers: &mut Servers) {
         let most = (0..servers.clusters()).map(|c| servers.cpus(c)).max().unwrap_or(1).max(1) as i128;
         let before = core::mem::replace(&mut self.whole, Self::denominator(servers));
@@ -138,7 +138,7 @@ impl Rule for Grub {
         self.hard
     }
 
-    /// An active server goes on with what it has, unless that is seen to be out of date.
+    /// An active server continues with what it has, unless that is seen to be out of date.
     fn is_stale(&self, task: TaskId, server: &Server, now: Time) -> bool {
         !self.active[task.index()] || (self.hard && server.deadline < now)
     }
@@ -159,7 +159,7 @@ impl Rule for Grub {
             true => server.least_rate,
             false => self.share_of(server) * (servers.unit / self.whole),
         };
-        // The 0-lag time: the deadline less what is left, at that share; rounded up.
+        // The 0-lag time: the deadline less the rest, at that share; rounded up.
         let ahead = server.left.max(0) / rate.max(1);
         let lag = i128::from(server.deadline.ns()) - ahead;
         let lag = Time::from_ns(i64::try_from(lag).unwrap_or(i64::MAX));

@@ -7,7 +7,7 @@
 //!
 //! The host ranks ready jobs by the deadlines of their servers, over clusters of CPUs as [`crate::policies::scope`] has them, and
 //! applies the rules of waking up and of exhaustion. What else is done with budgets is a `Rule`: [`grub`] lets them last longer
-//! while others are inactive, [`fcbs`] gives away what is left of them, and [`edf_wmr`] has servers move from CPU to CPU besides.
+//! while others are inactive, [`fcbs`] gives away the rest of them, and [`edf_wmr`] has servers move from CPU to CPU besides.
 //! Throttled servers, and whatever else waits for an instant, share one timer per cluster.
 
 pub mod cbs;
@@ -37,7 +37,7 @@ trait Rule: Send + Sized + 'static {
     /// The rule with the settings of `build`, for these servers.
     fn new(build: &Build<'_>, servers: &mut Servers) -> Self;
 
-    /// Whether a server whose budget is used up waits for its next period (hard), or goes on with a later one (soft).
+    /// Whether a server whose budget is used up waits for its next period (hard), or continues with a later one (soft).
     fn is_hard(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ trait Rule: Send + Sized + 'static {
         server.is_stale(now, true)
     }
 
-    /// The server wakes up: its budget and deadline are made those that it goes on with.
+    /// The server wakes up: its budget and deadline are made those that it continues with.
     fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
         let (now, unit) = (cx.now(), servers.unit);
         if servers.get(task).is_constrained() {
@@ -58,8 +58,8 @@ trait Rule: Send + Sized + 'static {
         }
     }
 
-    /// The server has woken up, because a job was `released` or unblocked, and its budget and deadline are those that it goes
-    /// on with.
+    /// The server has woken up, because a job was `released` or unblocked, and its budget and deadline are those with
+    /// which it continues.
     fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
         let _ = (task, released, servers, cx);
     }
@@ -88,7 +88,7 @@ trait Rule: Send + Sized + 'static {
         let _ = (task, servers, cx);
     }
 
-    /// Everything begins anew, with servers that are all idle.
+    /// Everything begins again, with servers that are all idle.
     fn start(&mut self, servers: &mut Servers) {
         let _ = servers;
     }
@@ -129,7 +129,7 @@ struct Reservations<R> {
 }
 
 impl<R: Rule> Reservations<R> {
-    /// A job has come for a server that had none, or its job goes on.
+    /// A job has come for a server that had none, or its job continues.
     fn wakes(&mut self, task: TaskId, released: bool, cx: &mut Context<'_>) {
         let consumed = cx.job(task).map_or(Work::ZERO, |job| job.consumed);
         let server = self.servers.get_mut(task);
@@ -147,7 +147,7 @@ impl<R: Rule> Reservations<R> {
         self.queue(task, cx);
     }
 
-    /// The next job of a server that is busy begins, or its job goes on with its handler: with the budget and the deadline that
+    /// The next job of a server that is busy begins, or its job continues with its handler: with the budget and the deadline that
     /// are there.
     fn goes_on(&mut self, task: TaskId, cx: &mut Context<'_>) {
         self.servers.get_mut(task).mark = Work::ZERO;
@@ -189,7 +189,7 @@ impl<R: Rule> Reservations<R> {
         if cx.job(task).is_none() {
             self.idles(task, true, cx);
         } else {
-            // Its successor, or its handler, is there already, and the policy is told next.
+            // Its successor, or its handler, is there already, and the policy learns of it next.
             self.servers.leave(task);
         }
     }
@@ -203,7 +203,7 @@ impl<R: Rule> Reservations<R> {
     }
 
     /// A job lets others run: those of the same deadline, or, under a hard server, all of them until its next period, since
-    /// it gives up what is left of the budget.
+    /// it gives up the rest of the budget.
     fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
         if self.rule.is_hard() {
             let server = self.servers.get_mut(task);

@@ -14,7 +14,7 @@ pub(super) struct Server {
     pub(super) period: Span,
     /// D: how long after a new beginning its deadline is.
     pub(super) relative: Span,
-    /// What is left of the budget as of `mark`, in parts of a nanosecond ([`super::Servers::unit`]). Below zero it was
+    /// The rest of the budget as of `mark`, in parts of a nanosecond ([`super::Servers::unit`]). Below zero it was
     /// overrun before that was noticed, and the next budgets pay for it.
     pub(super) left: i128,
     /// What its jobs are ranked by.
@@ -25,14 +25,14 @@ pub(super) struct Server {
     pub(super) busy: bool,
     /// It must not run before its next period.
     pub(super) throttled: bool,
-    /// The engine has said that the budget is used up; it needs to be told what is left.
+    /// The engine has said that the budget is used up; it still needs the remaining amount.
     pub(super) told: bool,
     /// How fast its budget drains at least, in parts of a nanosecond for each nanosecond.
     pub(super) least_rate: i128,
     /// The cluster whose timer it uses, and its place among the alarms there.
     pub(super) timed_by: usize,
     pub(super) slot: usize,
-    /// The larger share that it had before, and until when nobody else may have that.
+    /// The larger share that it had before, and until when no other server may have that.
     pub(super) claim: (i128, Time),
 }
 
@@ -89,7 +89,7 @@ impl Server {
         (self.budget, self.period, self.relative) = (reserved.budget, reserved.period, relative);
     }
 
-    /// Whether what is left, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
+    /// Whether the rest, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
     /// just that. Then a server that wakes up needs a new budget and deadline.
     pub(super) fn is_stale(&self, now: Time, or_equal: bool) -> bool {
         if self.deadline < now || (or_equal && self.deadline == now) {

@@ -197,7 +197,7 @@ impl Servers {
         }
     }
 
-    /// Brings what is left of a running server's budget up to now.
+    /// Brings the rest of a running server's budget up to now.
     pub(super) fn sync(&mut self, task: TaskId, cx: &Context<'_>) {
         if let Some(job) = cx.job(task) {
             self.charge(task, job.consumed);
@@ -209,7 +209,7 @@ impl Servers {
         self.get(task).left < self.rate(task)
     }
 
-    /// Budget and deadline of the next period; a hard server that comes too late for that begins anew now.
+    /// Budget and deadline of the next period; a hard server that comes too late for that begins again now.
     pub(super) fn replenish(&mut self, task: TaskId, hard: bool, now: Time) {
         let (least, unit) = (self.rate(task), self.unit);
         let server = self.get_mut(task);

@@ -6,6 +6,10 @@
 //! Coffman, Garey, Johnson, "Approximation Algorithms for Bin Packing: A Survey", 1996, for the rules; Lopez, Diaz, Garcia,
 //! "Utilization Bounds for EDF Scheduling on Real-Time Multiprocessor Systems", Real-Time Systems 28, 2004, for what they
 //! guarantee under EDF.
+//!
+//! A task that no CPU accepts is placed on the least utilised one, which then accepts no other task, so its misses stay on that CPU. All
+//! exact tests of one placement share the effort of one long search, and each may use a sixteenth of the rest. Two sums avoid most
+//! searches: the density under EDF, and an upper bound of response times under fixed priorities.
 
 use super::candidate::{Candidate, Load};
 use crate::cpus::CpuSet;

@@ -66,7 +66,7 @@ impl Effort {
         self.0 >= looks as u64
     }
 
-    /// Lends a sixteenth of what is left to one search, so that no search takes it all from those that follow.
+    /// Lends a sixteenth of the rest to one search, so that no search takes it all from those that follow.
     pub(crate) fn lend<T>(&mut self, search: impl FnOnce(&mut Effort) -> T) -> T {
         let lent = self.0 / 16;
         let mut part = Effort(lent);
@@ -141,7 +141,7 @@ pub fn demand(tasks: &[Times]) -> Demand {
     demand_with(tasks, &mut Effort::default())
 }
 
-/// The same, with what is left of an effort that several tests share.
+/// The same, with the rest of an effort that several tests share.
 #[must_use]
 pub fn demand_with(tasks: &[Times], effort: &mut Effort) -> Demand {
     if !effort.spend(tasks.len()) {
@@ -305,7 +305,7 @@ pub fn largest_piece(tasks: &[Times], window: Window, period: u64, most: u64) ->
     largest_piece_with(tasks, window, period, most, &mut Effort::default())
 }
 
-/// The same, with what is left of an effort that several tests share.
+/// The same, with the rest of an effort that several tests share.
 #[must_use]
 pub fn largest_piece_with(tasks: &[Times], window: Window, period: u64, most: u64, effort: &mut Effort) -> Option<u64> {
     if !effort.spend(SUM * tasks.len()) {

@@ -18,7 +18,7 @@ pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) ->
     // Of two jobs of a task only one runs at a time, so the windows of one end before those of the next begin.
     let deadline = whole.deadline.min(whole.period);
     for n in 2..=on.len() as u64 {
-        // The rest of the division is slack that nobody uses.
+        // The rest of the division is unused slack.
         let window = deadline / n;
         if window == 0 {
             return false;

@@ -3,7 +3,7 @@
 use takt_core::model::{Arrival, Step, Task};
 use takt_core::time::Span;
 
-/// No pattern takes so long; whoever is still busy then has been starved.
+/// No pattern takes so long; a process that is still busy then has been starved.
 pub(super) const LONGEST: Span = Span::from_secs(3);
 
 /// The releases of a task's jobs, and what each of them does.

@@ -144,7 +144,7 @@ impl Stage {
     fn new() -> Result<Stage, Failure> {
         allowed()?;
         let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
-        // Whoever is taken off the CPU by a tick sees it too late.
+        // A process that a tick preempts sees it too late.
         let observed = std::thread::spawn(|| {
             let _ = rt::set_class(0, Class::Fifo(1));
             observe_tick(8)

@@ -60,7 +60,7 @@ impl Worker {
     }
 }
 
-/// Says that it is ready, and is told time zero of the workload, in nanoseconds of the monotonic clock. `None` if that is past.
+/// Says that it is ready, and receives time zero of the workload, in nanoseconds of the monotonic clock. `None` if that is past.
 fn told_start() -> io::Result<Option<Span>> {
     writeln!(io::stdout(), "ready")?;
     let mut line = String::new();
@@ -110,7 +110,7 @@ impl Meter {
     /// Whenever a process reads its clock of CPU time, the kernel brings its account up to date and takes it off the CPU if
     /// its budget is used up. One that does so all the while has exact budgets. Otherwise only the monotonic clock is read, which
     /// tells the same as long as nothing comes between, and the kernel looks at the budget when its own timer tells it to, and
-    /// when the process goes to sleep or begins to run anew.
+    /// when the process goes to sleep or begins to run again.
     fn burn(&mut self, amount: Span) -> bool {
         let mut used = cpu_now();
         let end = used + amount;

@@ -199,7 +199,7 @@ impl Set {
     }
 }
 
-/// No experiment goes on for longer.
+/// No experiment continues for longer.
 const MOST_ITERATIONS: usize = 200;
 
 /// Whole ticks, at least one.

@@ -1,6 +1,6 @@
 //! What feedback is for: three tasks that always want to run, on a machine whose bursts do not end when they should.
 //!
-//! Hartstone's tasks block all the time, and each time the regulator starts anew from its set points. Here nobody blocks,
+//! Hartstone's tasks block all the time, and each time the regulator starts again from its set points. Here no task blocks,
 //! so that only measurements can tell the regulator what a disturbance did.
 
 use super::trial::Machine;

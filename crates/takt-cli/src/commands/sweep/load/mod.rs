@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let names = cases.names();
     let against = args.against.as_deref().map(|name| position(name, &names)).transpose()?;
     let _outputs = ready(args.file.iter().chain(&args.common.state), args.runs.iter().chain(&args.common.svg))?;
-    // What cannot be drawn or scheduled is told before the work, and not after it.
+    // Sets that cannot be drawn or scheduled are reported before the work.
     for load in 0..args.loads.0.len() {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;
     }
