@@ -258,7 +258,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         windows_lost: report.windows_lost,
         simulated: false,
     };
-    // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
+    // Who asked for the end must get it, even if standard output is a pipe without a reader.
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     // A failure to print must not keep the files from their ends.
@@ -454,7 +454,7 @@ fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
     let (reason, fix) = match error.kind() {
         ErrorKind::ResourceBusy if deadline => (
             "the reservations of SCHED_DEADLINE would exceed the part of the CPUs that the kernel admits",
-            "lower `runtime` or raise `period` of such tasks; `sysctl kernel.sched_rt_runtime_us` shows the part of each              `sched_rt_period_us`",
+            "lower `runtime` or raise `period` of such tasks; `sysctl kernel.sched_rt_runtime_us` shows the part of each `sched_rt_period_us`",
         ),
         ErrorKind::InvalidInput if deadline => (
             "SCHED_DEADLINE does not take these parameters",
@@ -602,7 +602,6 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     }
 }
 
-/// The service of the socket, until the run has a name.
 /// The most characters of a command in a trace: it has room in a file of a series.
 const COMMAND_MOST: usize = 200;
 
