@@ -53,7 +53,7 @@ const BUILD_TIME: Duration = Duration::from_secs(1200);
 pub(crate) const PACKAGES: [&str; 8] =
     ["takt-core", "takt-sim", "takt-conformance", "takt-analysis", "takt-workload", "takt-trace", "takt-exec", "edzl"];
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     minutes: u64,
@@ -99,7 +99,7 @@ const PARTS: [(&str, Part, Try); 13] = [
 /// How many files a round of `verdicts` draws.
 const FILES: u64 = 20_000;
 
-/// What a part has found, a line each; or why it could not be tried.
+/// The findings of a part, a line each; or why it could not be tried.
 enum Findings {
     Found(Vec<String>),
     Skipped(String),

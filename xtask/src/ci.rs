@@ -11,7 +11,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use takt_testing::Capability;
 
-/// What all steps of a tier together may take. The virtual machines and 64-bit ARM, which come last, do not begin what would take longer.
+/// The limit of all steps of a tier together. The virtual machines and 64-bit ARM, which come last, do not begin what would take longer.
 const TIME: Duration = Duration::from_secs(40 * 60);
 
 /// The time of 64-bit ARM on two CPUs, its build included.
@@ -43,7 +43,7 @@ struct Sums {
     skipped: Vec<String>,
 }
 
-/// What anybody can wait for.
+/// The short steps.
 const TEST: &[Step] = &[
     Step { name: "format", run: |_, _| command(&["fmt", "--all", "--check"], &[]) },
     Step { name: "tidy", run: |_, _| tidy::run() },
@@ -59,7 +59,7 @@ const TEST: &[Step] = &[
 /// Takes long to compile, and changes only with the trace format.
 const PUBLISHED: &str = "takt-trace-published";
 
-/// What takes longer: many real runs, and machines that are built first.
+/// The longer steps: many real runs, and machines that are built first.
 const CI: &[Step] = &[
     Step { name: "clippy of the rest", run: |_, _| clippy(&["--package", PUBLISHED]) },
     Step {

@@ -1,4 +1,4 @@
-//! What continuous integration and developers run.
+//! The commands of continuous integration and developers.
 
 mod aarch64;
 mod campaign;

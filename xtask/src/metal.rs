@@ -11,7 +11,7 @@ const TARGET: &str = "thumbv7m-none-eabi";
 const PROGRAM: &str = "xtask/metal/Cargo.toml";
 /// Levels of optimisation, and the most flash memory that each may take, in bytes.
 const LEVELS: [(&str, u64); 2] = [("s", 48 * 1024), ("z", 40 * 1024)];
-/// What the linker's script has in flash memory, and what in static memory.
+/// The regions of the linker's script in flash memory, and in static memory.
 const FLASH: [&str; 4] = [".vectors", ".text", ".rodata", ".data"];
 const RAM: [&str; 2] = [".data", ".bss"];
 const TYPES: [&str; 4] = ["TASK", "TASK_STATE", "POLICY_SPEC", "ENGINE"];

@@ -12,7 +12,7 @@ use std::path::Path;
 /// The list: a phrase, a tab, and how often it may be there.
 const LIST: &str = "xtask/phrases.txt";
 
-/// What is wrong: phrases that are there more often than allowed, or less often, so that the list is out of date. `UPDATE=1` lowers the list.
+/// The findings: phrases that are there more often than allowed, or less often, so that the list is out of date. `UPDATE=1` lowers the list.
 pub(crate) fn findings<'t>(texts: impl Iterator<Item = (&'t Path, &'t str)>) -> Result<Vec<String>> {
     let path = root().join(LIST);
     let list = fs::read_to_string(&path).with_context(|| LIST.to_owned())?;

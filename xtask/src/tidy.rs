@@ -42,7 +42,7 @@ fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     }
     let mut files = Vec::new();
     walk(root, root, &mut files)?;
-    // What is no text is none of these rules' business.
+    // Binary files are exempt from these rules.
     let texts = files.iter().filter_map(|file| Some((file.as_path(), fs::read_to_string(root.join(file)).ok()?)));
     let texts: Vec<(&Path, String)> = texts.collect();
     texts.iter().for_each(|(file, text)| source_file(file, text, &mut findings));
@@ -52,7 +52,7 @@ fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(findings)
 }
 
-/// What the map is compared with.
+/// A crate, for the comparison with the map.
 struct Crate {
     name: String,
     /// Relative to the root.
@@ -123,7 +123,7 @@ fn dependencies(map: &str, crates: &[Crate], findings: &mut Vec<String>) {
     }
 }
 
-/// What looks like a path in the map has to be there: from the root, or from the room whose row names it.
+/// A path in the map must exist: from the root, or from the room whose row names it.
 fn named_files(map: &str, root: &Path, findings: &mut Vec<String>) {
     for line in map.lines() {
         let spans = || line.split('`').skip(1).step_by(2);

@@ -33,7 +33,7 @@ pub(crate) fn released() -> anyhow::Result<PathBuf> {
     Ok(target.join("release/takt"))
 }
 
-/// What `cargo metadata` says about the workspace.
+/// The description of the workspace by `cargo metadata`.
 pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
     let output = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;
     anyhow::ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What is known of policies that go by what jobs are worth: where they are EDF.
+//! Facts about policies of utility accrual: where they are EDF.
 
 use crate::demand::Demand;
 use takt_core::model::{Need, PolicySpec, Scope, System};
@@ -22,7 +22,7 @@ pub(crate) fn is_global_edf(policy: &PolicySpec) -> bool {
     policy.is_edf() || policy.is_underload_edf(true)
 }
 
-/// What a policy goes by that sheds jobs: the declaration, where a job does not need more.
+/// The order of a policy that sheds jobs: by the declaration, where a job does not need more.
 pub(crate) fn as_declared(system: &System, mut demand: Demand) -> Demand {
     let declared = system.tasks[demand.task.index()].runtime.map_or(0, |runtime| i128::from(runtime.ns()));
     demand.runtime = demand.runtime.max(declared);

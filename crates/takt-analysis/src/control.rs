@@ -1,4 +1,4 @@
-//! What can be said about I+PI before it runs: whether its loops are stable, where their poles are, and what part of a CPU
+//! Analysis of I+PI before it runs: whether its loops are stable, where their poles are, and what part of a CPU
 //! each task will get.
 //!
 //! Two timings are looked at. *As it runs* (Terraneo 2011, algorithm 1): bursts computed at the end of a round run in the next
@@ -16,9 +16,9 @@ use takt_core::time::Span;
 /// The gains of I+PI, in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gains {
-    /// Of the inner, integral regulators.
+    /// Poles of the inner, integral regulators.
     pub kpi: i64,
-    /// Of the outer regulator.
+    /// Pole of the outer regulator.
     pub krr: i64,
     /// Zero of the outer regulator.
     pub zrr: i64,
@@ -181,12 +181,12 @@ impl Loops {
     }
 }
 
-/// What a task should get of its CPU.
+/// The share of its CPU that a task should get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prediction {
-    /// Who.
+    /// The task.
     pub task: TaskId,
-    /// What it has declared to need, in millionths of a CPU: its share, or else its utilisation.
+    /// The declared utilisation in millionths of a CPU: its share, or else its utilisation.
     pub declared: Option<u32>,
     /// Its part α of a round in which all tasks are ready, in millionths.
     pub alpha: u32,
@@ -210,7 +210,7 @@ pub struct CpuPlan {
     pub tasks: Vec<Prediction>,
 }
 
-/// What [`report`] finds.
+/// The result of [`report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlReport {
     /// The gains.
@@ -264,7 +264,7 @@ fn plan(system: &System, p: &Parameters, cpu: usize, members: &[TaskId]) -> CpuP
     if weights.iter().all(|w| *w == 0) {
         weights.fill(1);
     }
-    // What runs for a known time per period takes no more than that; everything else takes what it is given.
+    // A task with a known runtime per period takes no more than that; every other task takes all that it gets.
     let need = |t: &TaskId| match (task(t).runtime, task(t).arrival.period()) {
         (Some(c), Some(period)) => Some(c.ns() as u128 * WHOLE as u128 / period.ns() as u128),
         _ => None,

@@ -53,7 +53,7 @@ pub(crate) fn utilisation<'a>(tasks: impl IntoIterator<Item = &'a Demand>) -> Ut
     sum
 }
 
-/// What holds for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.
+/// A necessary condition for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.
 pub(crate) fn impossible(tasks: &[Demand], cpus: u64) -> Option<(&'static str, Finding)> {
     let no = |why| Some(("utilisation", Finding::new(Answer::No, Kind::Necessary, why)));
     let timed = || tasks.iter().filter(|t| t.deadline.is_some());

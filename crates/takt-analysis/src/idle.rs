@@ -14,7 +14,7 @@ use takt_core::time::Span;
 /// The kernel throttles real-time processes by what they take of each second.
 const SECOND: Span = Span::from_ms(1000);
 
-/// What stands against real-time processes.
+/// The reasons against real-time processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
     /// The task that is to blame most, if one is.
@@ -96,7 +96,7 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
     if tenfold.at_most(9 * cpus) == Some(true) {
         return None;
     }
-    // Of the rest it is plain from the file.
+    // The rest is plain from the file.
     let listed = tasks.iter().filter(|t| matches!(system.tasks[**t].arrival, Arrival::Listed { .. }));
     let most =
         listed.max_by_key(|t| u128::from(shares[**t].0) * u128::from(SECOND.ns() as u64) / u128::from(shares[**t].1));

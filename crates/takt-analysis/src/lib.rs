@@ -1,4 +1,4 @@
-//! What can be said about a system before it runs: schedulability of online policies, loads and gaps of window tables.
+//! Analysis of a system before it runs: schedulability of online policies, loads and gaps of window tables.
 //!
 //! Everything is computed in integers; a test that would overflow or take too long says so instead of guessing. Only the
 //! utilisations that [`generate`] draws, and for display the poles in [`control`] with the time to settle that is read from them,

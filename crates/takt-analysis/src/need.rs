@@ -1,4 +1,4 @@
-//! What the jobs of tasks need, as they are described.
+//! The demand of the jobs of tasks, as described.
 
 use takt_core::model::{Arrival, Backlog, Completion, Execution, Step, System, Task, TaskId};
 use takt_core::time::Span;

@@ -25,7 +25,7 @@ pub use crate::verdict::{Answer, Kind, Verdict};
 
 /// Tests the system under its policy with the strongest test there is for it.
 ///
-/// What jobs really need (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
+/// The real demand of jobs (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
 /// may; a `no` says then that a deadline can be missed, and not that it is. What a machine costs and what happens to it
 /// ([`takt_core::scenario::Scenario`]) is not known here. Under a load that changes, its highest counts. Domains are judged one by
 /// one ([`of_domains`]), and the answer is that of the worst. The highest band on some CPUs is judged as if it were alone there; for a lower
@@ -264,7 +264,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     system.tasks.iter().enumerate().filter_map(demand).collect()
 }
 
-/// What of the system takes from an exact test its `no`, and as an error what no test covers.
+/// The parts of the system that deprive an exact test of its `no`, and as an error those that no test covers.
 fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     let sleeps = any(|s| matches!(s, Step::Sleep(_)));
@@ -379,7 +379,7 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
     };
     let over = |(id, t): (TaskId, &Task)| {
         let (smallest, largest) = budgets(t).filter(|_| t.arrival.earliest().is_some())?;
-        // Who never completes by itself uses up every budget.
+        // A job that never completes by itself exhausts every budget.
         most(t).is_none_or(|need| need > smallest).then(|| (id, always(id, t, largest)))
     };
     let found = || (0..).map(TaskId).zip(&system.tasks).filter_map(over);

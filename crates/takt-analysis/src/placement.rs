@@ -55,7 +55,7 @@ pub fn placement(system: &System) -> Vec<Home> {
     homes
 }
 
-/// What is reserved for a task of a policy with servers.
+/// The reservation of a task of a policy with servers.
 fn server(system: &System, task: &Task) -> Option<Reservation> {
     task.reserved().filter(|_| reserved::isolates(&system.policy))
 }

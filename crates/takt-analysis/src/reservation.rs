@@ -9,7 +9,7 @@
 //! ([`demand`]). Where all jobs stay within Q and come P apart, CBS is EDF with a deadline D after each release, which
 //! is P unless the reservation has another one, and the other tests of that apply.
 //!
-//! What is promised so holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
+//! The guarantee holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
 //! no earlier than D. There is one exception: a hard server with D < P whose budget is just used up gets the next one when its
 //! period begins, whether there is a job or not, and a job that comes later has only part of it. No proof is known to us for FCBS, which hands budgets on.
 //!
@@ -125,7 +125,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     }
     let mut served = Vec::with_capacity(system.tasks.len());
     for (id, task) in (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !is_absent(task)) {
-        // What is reserved does not change with the load.
+        // A reservation does not change with the load.
         let Some(server) = declared.tasks[id.index()].reserved() else {
             return beyond(format!("task {} has no reservation", id.0));
         };

@@ -140,10 +140,10 @@ fn served(system: &System) -> Vec<Option<Result<Option<Span>, String>>> {
     tasks().map(bound).collect()
 }
 
-/// What is known of the tasks behind a server.
+/// Facts about the tasks behind a server.
 #[derive(Clone, Default)]
 struct Behind {
-    /// What a job of each needs together, and how many there are.
+    /// Their demand per job together, and how many there are.
     work: Span,
     tasks: usize,
     /// The least time between two releases of one task, and of which.

@@ -1,4 +1,4 @@
-//! What is known of semi-partitioned EDF: the assignment that the policy itself makes says whether all deadlines are met.
+//! The verdict about semi-partitioned EDF: the assignment that the policy itself makes says whether all deadlines are met.
 
 use crate::demand::Demand;
 use crate::parts::is_absent;

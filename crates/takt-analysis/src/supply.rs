@@ -18,7 +18,7 @@ use std::fmt;
 use takt_core::model::{Arrival, Backlog, Order, PartitionId, PolicySpec, Scope, System, Timing};
 use takt_core::time::Span;
 
-/// What is known of a partition with a policy of its own.
+/// Facts about a partition with a policy of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// Which.
@@ -29,7 +29,7 @@ pub struct Verdict {
     /// in these), `sbf-edf` (processor demand against the supply bound function), `sbf-rta` (response times against it),
     /// `sbf-busy` (one job of each task against it), `utilisation`, `completion` (no job completes), `no-deadlines`, `none`.
     pub test: &'static str,
-    /// What that test can prove.
+    /// The strength of that test.
     pub kind: Kind,
     /// The ground in plain words.
     pub reason: String,
@@ -137,7 +137,7 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
         Some(Order::Readiness) => first_in_first_out(supply, streams),
         _ => busy(supply, streams),
     };
-    // What a best-effort partition gets beside what is sure, and what jobs need less than the most, can only help.
+    // Extra supply of a best-effort partition, and jobs that use less than the most, can only help.
     let tasks = || system.partitions[partition.index()].tasks.iter().map(|t| &system.tasks[t.index()]);
     let best_effort = system.windows.iter().flat_map(|w| &w.slices).any(|s| s.be == Some(partition));
     let doubt = match () {

@@ -6,7 +6,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, PartitionId, Slice, System, Task, TaskId};
 use takt_core::time::Span;
 
-/// What a window table amounts to.
+/// The figures of a window table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableReport {
     /// Length of the major frame.
@@ -30,9 +30,9 @@ pub struct TableReport {
 pub struct Shortage {
     /// Which.
     pub task: TaskId,
-    /// What its jobs need at most.
+    /// The most that its jobs use.
     pub need: Span,
-    /// What an activation gives at least.
+    /// The least supply of an activation.
     pub budget: Span,
     /// Whether every job needs more than any activation gives, so that none is met.
     pub always: bool,
@@ -61,7 +61,7 @@ pub struct SliceReport {
     pub fits: bool,
 }
 
-/// What one partition gets.
+/// The supply of one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionReport {
     /// Which.

@@ -1,4 +1,4 @@
-//! What is said about a system: the answer, the test that gave it, and what that test can prove.
+//! Verdicts about a system: the answer, the test that gave it, and the strength of that test.
 
 use crate::utilisation::Utilisation;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Answer {
     Unknown,
 }
 
-/// What a test can prove.
+/// The strength of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Both yes and no.
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// What a test found out.
+/// The result of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The answer.
@@ -47,7 +47,7 @@ pub struct Verdict {
     /// `utilisation`, `budget` (no job is done within it), `completion` (no job completes), `one-cpu-each`, `no-deadlines`; `domains` where those of domains
     /// differ; `none` where no test applies.
     pub test: &'static str,
-    /// What that test can prove.
+    /// The strength of that test.
     pub kind: Kind,
     /// The ground of the answer in plain words.
     pub reason: String,
@@ -99,7 +99,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a test says about one CPU.
+/// The result of a test for one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) answer: Answer,

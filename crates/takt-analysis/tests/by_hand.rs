@@ -482,7 +482,7 @@ fn policies_that_shed_jobs_are_edf_while_that_meets_all() {
         // EDF is optimal on one CPU: a set that it cannot schedule is infeasible.
         assert_eq!((no.schedulable, no.kind), (Answer::No, Kind::Exact), "{policy}");
     }
-    // What runs in the order of density is another matter.
+    // The order of density is another matter.
     let dense = |policy: &str| verdict(&valued(policy, 1, &[(2, 5, 5), (4, 7, 7)]));
     assert_eq!((dense("hvdf").schedulable, dense("gus").schedulable), (Answer::Unknown, Answer::Unknown));
     let light = verdict(&valued("hvdf", 1, &[(1, 4, 5), (2, 5, 7)]));
@@ -564,7 +564,7 @@ fn domains_are_judged_one_by_one() {
     assert_eq!((worse.schedulable, worse.test), (Answer::No, "rta"));
     assert_eq!(worse.reason, "in the domain at index 0: task 1 can respond as late as 8ms");
     assert_eq!(worse.responses, [ms(2), ms(8), None, None, None]);
-    // What they share is beyond all of it.
+    // Their shared part is beyond all of it.
     both.resources = 1;
     for index in [0, 2] {
         let locked = [Step::Lock(ResourceId(0)), run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
@@ -586,7 +586,7 @@ fn global_fixed_priorities_have_response_times() {
     let late = test("g-rm", 2, &[(70, 100, 100), (70, 101, 101), (40, 102, 102)]);
     assert_eq!((late.schedulable, late.kind), (Answer::Unknown, Kind::Sufficient), "{late}");
     assert!(late.reason.starts_with("task 2 has no bound"), "{late}");
-    // Of three alike each has to wait for the two others, which can have two jobs each in its way: 30 + 2 · 60 / 2 ms.
+    // Each of three alike has to wait for the two others, which can have two jobs each in its way: 30 + 2 · 60 / 2 ms.
     let alike = test("g-rm", 2, &[(30, 100, 100); 3]);
     assert_eq!(alike.schedulable, Answer::Yes, "{alike}");
     assert!(alike.responses.iter().all(|r| *r >= ms(90) && *r <= Some(Span::from_us(90_090))), "{alike:?}");

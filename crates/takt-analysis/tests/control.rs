@@ -114,7 +114,7 @@ fn the_exact_conditions_agree_with_the_roots() {
                     check(&gains.outer(timing), gains);
                     check(&gains.inner(timing), gains);
                 }
-                // What the reader of a workload says of the gains is the same.
+                // The reader of a workload says the same of the gains.
                 let [runs, _] = TIMINGS;
                 let refused = stability::stable(gains.kpi, gains.krr, gains.zrr).is_err();
                 assert_eq!(Loops::new(gains, runs).stable, !refused, "{gains:?}");

@@ -1,4 +1,4 @@
-//! What is said of a domain is what is said of its tasks and CPUs alone.
+//! The verdict about a domain is that about its tasks and CPUs alone.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -33,7 +33,7 @@ fn on_one_cpu(facts: &'static [Fact], test: CpuTest) -> (&'static str, Answer) {
 #[test]
 fn a_policy_without_facts_has_no_test() {
     assert_eq!(on_one_cpu(&[], CpuTest::Utilisation), ("none", Answer::Unknown));
-    // What no policy can do is known all the same.
+    // A set that no policy can schedule is recognised all the same.
     let over = judged(foreign(&[Scope::Uniprocessor], &[], CpuTest::Utilisation), 1, vec![task(6, 10), task(10, 20)]);
     assert_eq!((over.test, over.schedulable), ("utilisation", Answer::No));
     for cpus in [1, 2, 4] {

@@ -173,7 +173,7 @@ pub(crate) fn ready<'p>(
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut outputs = Outputs::default();
     for path in written {
-        // What is no file, such as a pipe, can be written as often as one likes, and is not opened to try it out.
+        // A pipe and other special files can be written repeatedly, and are not opened for a test.
         if path.exists() && !path.is_file() && !path.is_dir() {
             continue;
         }

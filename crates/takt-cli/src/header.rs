@@ -1,4 +1,4 @@
-//! What a trace says of its workload.
+//! The header of a trace about its workload.
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Domain, PolicySpec, Task};

@@ -17,7 +17,7 @@ use takt_workload::{Class, TaskInfo, Workload};
 /// The key of the tasks' entries.
 const TASKS: &str = "tasks";
 
-/// What both drivers measure.
+/// The measurements of both drivers.
 pub(crate) struct Summary<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) duration: Span,
@@ -25,7 +25,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) responses: &'a [Histogram],
     pub(crate) context_switches: u64,
     pub(crate) windows_lost: u64,
-    /// Of a simulation: what its processes do is what the file says of them.
+    /// The report of a simulation: its processes do what the file says.
     pub(crate) simulated: bool,
 }
 

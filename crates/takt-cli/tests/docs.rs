@@ -278,7 +278,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What a generated page should be, against what it is.
+/// The expected generated page, against the present one.
 fn compare(path: &Path, expected: &str) -> Option<String> {
     let found = fs::read_to_string(path).unwrap_or_default();
     if found == expected {
@@ -382,7 +382,7 @@ fn quoted(text: &str) -> BTreeSet<String> {
     text.split('`').skip(1).step_by(2).map(String::from).collect()
 }
 
-/// What `takt check` says about a file.
+/// The output of `takt check` about a file.
 fn diagnostics(file: &str) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("w.yaml"), file).expect("a file");

@@ -210,7 +210,7 @@ fn the_overload_gives_the_sums_of_the_reference() {
             let of = expected[usize::from(random)];
             assert!((found.mean / of - 1.).abs() < 0.08, "round robin, test {test}: {} instead of {of}", found.mean);
         }
-        // What the thesis found: with importances fewer misses than EDF. What it did not say: fixed priorities miss fewer yet.
+        // The thesis found fewer misses than EDF with importances. It did not say that fixed priorities miss fewer yet.
         for test in 1..=4 {
             let misses = |policy: &str, theta| results.figure(policy, theta, test).mean;
             assert!(misses("ipi", Some("set")) < misses("edf", None), "test {test}");

@@ -141,7 +141,7 @@ impl Turn {
                     Input::Share { task: any, share, importance: amount.unsigned_abs() as u32 + 1 }
                 }
                 Kind::Retime => {
-                    // What the policy needs stays there.
+                    // Settings that the policy requires stay there.
                     let described = &engine.system().tasks[any.index()];
                     let period = units(2 + 4 * (amount + 4) / 2 + i64::from(resource.0));
                     let deadline = described.deadline.map(|_| units(amount + 5));
@@ -175,7 +175,7 @@ impl Turn {
         let comes_or_goes = |i: &Input| matches!(i, Input::Exit { .. } | Input::Leave { .. } | Input::Enter { .. });
         let mut once = false;
         inputs.retain(|i| !comes_or_goes(i) || !core::mem::replace(&mut once, true));
-        // What the ledger learns from inputs comes before what ends jobs.
+        // Facts from inputs come before the ends of jobs.
         let rank = |i: &Input| match i {
             Input::Usage { .. } => 0,
             Input::Retime { .. } | Input::Terms { .. } | Input::Release { .. } => 1,
@@ -203,7 +203,7 @@ fn withdraw(engine: &Engine, which: usize, any: TaskId, resource: ResourceId) ->
     Input::Withdraw { task, resource }
 }
 
-/// What brings jobs to their ends: all that run complete, and all that are blocked but wait for nothing are woken.
+/// The ends of all jobs: all that run complete, and all that are blocked but wait for nothing are woken.
 pub(crate) fn draining(engine: &Engine) -> Vec<Input> {
     let tasks = (0..engine.system().tasks.len()).map(|t| TaskId(t as u32));
     let blocked = |t: &TaskId| engine.job(*t).is_some_and(|job| !job.ready) && !engine.waits(*t);
@@ -595,7 +595,7 @@ fn suitable(spec: PolicySpec, reach: CpuSet) -> PolicySpec {
     }
 }
 
-/// What may stand inside of a table or a domain.
+/// The policies allowed inside of a table or a domain.
 fn inner_policies() -> Vec<PolicySpec> {
     specs().into_iter().filter(|s| s.scope != Scope::Table).collect()
 }

@@ -18,7 +18,7 @@ struct Job {
     release: Time,
     deadline: Time,
     left: Span,
-    /// What it is worth to a policy if it runs from now on, and what it then accrues.
+    /// Its potential utility from now on, and the utility accrued then.
     utility: u64,
     accrues: u64,
     declared: Span,
@@ -137,7 +137,7 @@ fn decides(ledger: &Ledger, domain: Option<usize>, records: &[Record]) -> bool {
     })
 }
 
-/// What the job is worth to a policy if it ends at `end`, and what it accrues then.
+/// The potential utility of the job at `end`, and the utility accrued then.
 fn worth(ledger: &Ledger, task: TaskId, open: &Open, end: Time) -> (u64, u64) {
     let a = ledger.account(task);
     if a.handler.is_some() {

@@ -22,7 +22,7 @@ struct Quanta {
     unsure: bool,
 }
 
-/// What is known of all jobs.
+/// Facts about all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Fair {
     quanta: Vec<Quanta>,
@@ -97,7 +97,7 @@ impl Fair {
         }
         let end = (p * (i + 1) + e - 1) / e;
         let overlaps = end * e > p * (i + 1);
-        // Of a light task there is no group deadline, which counts as the earliest.
+        // A light task has no group deadline, which counts as the earliest.
         let heavy = 2 * e >= p && e < p;
         let group = if heavy { base + ((end - (i + 1)) * p + (p - e) - 1) / (p - e) } else { i64::MIN + 1 };
         Some(Standing::exactly([0, base + end, i64::from(!overlaps), -group, number]))

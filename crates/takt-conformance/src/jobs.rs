@@ -12,7 +12,7 @@ use takt_core::utility::Utility;
 pub(crate) struct Open {
     /// When it counts as released: its planned instant, or the end of its late predecessor by ChronOS's rule.
     pub(crate) release: Time,
-    /// What its utility counts from.
+    /// The origin of its utility.
     pub(crate) planned: Time,
     /// The deadline relative to that.
     pub(crate) relative: Option<Span>,
@@ -20,7 +20,7 @@ pub(crate) struct Open {
     pub(crate) last_place: Option<Place>,
 }
 
-/// What must happen in the step in which a job ends.
+/// The records required in the step in which a job ends.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Follow {
     /// The aborted job whose handler begins, and its release.
@@ -60,7 +60,7 @@ pub(crate) struct Account {
     pub(crate) task: Task,
     /// Period and deadline by a mode change that waits for the end of a job, and whether a call asked for it.
     pub(crate) mode: Option<(Span, Option<Span>, bool)>,
-    /// What the next release is reckoned from: the job released last, and its planned instant, moved by calls.
+    /// The origin of the next release: the job released last, and its planned instant, moved by calls.
     last: (JobId, Time),
     rules: (Late, Backlog, Span),
     seed: u64,
@@ -89,10 +89,10 @@ pub(crate) struct Account {
     pub(crate) follow: Follow,
     /// Since when it queues behind its equals, because it yielded.
     pub(crate) yielded: Option<Time>,
-    /// What its current job was granted last and has used of it in elapsed time.
+    /// The last grant of its current job, and its consumption in elapsed time.
     pub(crate) granted: Option<Span>,
     pub(crate) used: Span,
-    /// What it may use of elapsed time until that is noticed.
+    /// The elapsed time that it may use until that is noticed.
     pub(crate) limit: Span,
     /// Elapsed time that its current job has run.
     pub(crate) ran_for: Span,
@@ -492,7 +492,7 @@ impl Account {
         }
     }
 
-    /// What follows a job that is over, `late` or in time; new periods may have passed that no event marked.
+    /// The successor of a completed job, `late` or in time; new periods may have passed that no event marked.
     fn succeed(&mut self, late: bool, judged: Time, moment: Moment, retimed: bool) {
         self.follow.exit = self.leaving;
         match self.rules.1 {

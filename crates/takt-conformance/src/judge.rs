@@ -1,4 +1,4 @@
-//! What the ledger makes of each step: it panics when commands and records disagree, when a rule is broken, or when the engine's
+//! The ledger's verdict on each step: it panics when commands and records disagree, when a rule is broken, or when the engine's
 //! counters do not add up.
 
 use crate::jobs::Moment;
@@ -378,7 +378,7 @@ impl Ledger {
         let sure = self.single && self.account(task).current().is_some() && self.sharing.deadlocks == 0;
         let locking = self.system.locking;
         let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();
-        // What two policies call urgent cannot be compared.
+        // Urgencies of two policies cannot be compared.
         let alike = |waiters: &[TaskId]| waiters.iter().all(|t| domains[t.index()] == domains[waiters[0].index()]);
         self.sharing.returned(task, resource, |waiters| match locking {
             Locking::Fifo => vec![waiters[0]],

@@ -87,12 +87,12 @@ impl Ledger {
         let domain = self.domain_of(task).map(|d| &self.system.domains[d]);
         domain.is_some_and(|own| self.system.domains.iter().any(|other| other.is_above(own)))
     }
-    /// What may have ruled over the task besides its present policy in this step.
+    /// The policies that may have ruled over the task besides its present one in this step.
     pub(crate) fn ruled(&self, task: TaskId) -> impl Iterator<Item = PolicySpec> + '_ {
         let over = move |domain: Option<usize>| domain.is_none_or(|d| self.system.domains[d].tasks.contains(&task));
         self.ruled.iter().filter(move |(domain, _)| over(*domain)).map(|(_, spec)| *spec)
     }
-    /// What schedules the task, on which CPUs.
+    /// The policy of the task, and its CPUs.
     pub(crate) fn policy_of(&self, task: TaskId) -> (PolicySpec, CpuSet) {
         let domain = self.domain_of(task).map(|d| &self.system.domains[d]);
         domain.map_or((self.system.policy, self.system.cpus), |d| (d.policy, d.cpus))

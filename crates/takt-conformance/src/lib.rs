@@ -1,4 +1,4 @@
-//! What every scheduling policy must keep, whatever happens: tried with random systems and random inputs, on time and late, by a
+//! The rules that every scheduling policy must keep, whatever happens: tried with random systems and random inputs, on time and late, by a
 //! ledger that believes only commands and records.
 //!
 //! A [`Suite`] tries the policies of a registry, those from outside like Takt's own:

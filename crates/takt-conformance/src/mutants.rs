@@ -7,7 +7,7 @@ use takt_core::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Exchange, Policy};
 use takt_core::record::Place;
 
-/// What is wrong with a policy.
+/// The fault of a policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
     /// Where it would start a job, the last one of its ready queue runs.

@@ -22,7 +22,7 @@ use takt_core::record::{JobId, Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
-/// What is known of a task's job in its ready queue.
+/// Facts about a task's job in its ready queue.
 #[derive(Clone, Debug)]
 struct Line {
     /// The job, or its handler, at the end of the last step, and where it ran then.
@@ -249,7 +249,7 @@ impl Orders {
         let mut at = 0;
         while inherits && at < seen.len() {
             for waiter in ledger.sharing.wait_for(seen[at]) {
-                // What waits in another domain is another policy's business.
+                // A job that waits in another domain is another policy's business.
                 if !seen.contains(&waiter) && ledger.domain_of(waiter) == ledger.domain_of(task) {
                     seen.push(waiter);
                     let (other_least, other_most) = self.own_rank(ledger, waiter, engine)?;

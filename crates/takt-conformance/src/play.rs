@@ -19,7 +19,7 @@ thread_local! {
     static STEPS: RefCell<VecDeque<(Step, Vec<Record>)>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// What is wrong, if `f` panics. That prints nothing: while the smallest failing case is searched, the failures on the way mean nothing.
+/// The fault, if `f` panics. That prints nothing: while the smallest failing case is searched, the failures on the way mean nothing.
 pub(crate) fn in_silence(f: impl FnOnce()) -> Result<(), String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

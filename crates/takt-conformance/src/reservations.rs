@@ -169,7 +169,7 @@ impl Server {
         let times = budgets(left, q);
         let slow = matches!(rule.kind, Kind::Grub { .. }) && left >= 0;
         if rule.hard && left < 0 {
-            // What it overran is charged to one budget or to several, as its end was noticed.
+            // An overrun is charged to one budget or to several, as its end was noticed.
             (self.deadline, self.left, self.throttled) = (None, None, true);
             return;
         }
@@ -211,7 +211,7 @@ enum Kind {
     },
     Fcbs,
     Grub {
-        /// What was due before this instant has been done at its time.
+        /// Everything due before this instant has been done at its time.
         settled: bool,
     },
     Wmr,
@@ -295,7 +295,7 @@ impl Reservations {
                     server.left = None;
                 }
             } else if retimed {
-                // What it has is by the old terms, and perhaps it got something in between.
+                // Its budget is by the old terms, and perhaps it got something in between.
                 *server = unknown;
             }
         }
@@ -322,7 +322,7 @@ impl Reservations {
         }
     }
 
-    /// What runs until the first decision is charged later.
+    /// Consumption before the first decision is charged later.
     pub(crate) fn undecided(&mut self) {
         self.servers.iter_mut().filter(|server| server.ran).for_each(|server| server.deadline = None);
     }
@@ -351,7 +351,7 @@ impl Reservations {
             && (left <= 0 || slow)
         {
             let (q, p, d) = server.terms();
-            // What GRUB takes off depends on which servers it has heard of before.
+            // The deduction of GRUB depends on the servers that it has heard of before.
             let left = if slow { left.min(0) - server.passed } else { left };
             if left < 0 || d < p || rule.hard || !matches!(rule.kind, Kind::Cbs { .. }) {
                 // Perhaps the end of the budget was noticed first, and it has another one.

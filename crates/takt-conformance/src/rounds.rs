@@ -5,7 +5,7 @@ use takt_core::engine::{Engine, Input};
 use takt_core::model::TaskId;
 use takt_core::record::{Place, Record, RecordKind};
 
-/// What is known of the rounds.
+/// Facts about the rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     /// By task: the later it came to its CPU, the higher; and which one that is.

@@ -1,4 +1,4 @@
-//! What holds between jobs: who may wait while whom runs, on which CPUs, and in which windows.
+//! Rules between jobs: which may wait while another one runs, on which CPUs, and in which windows.
 
 use crate::ledger::Ledger;
 use crate::standing;
@@ -7,7 +7,7 @@ use takt_core::model::{Hosts, Need, Order, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
-/// What an ordering compares: the lowest is the most urgent.
+/// The key of an ordering: the lowest is the most urgent.
 pub(crate) type Rank = (i64, Time, TaskId);
 
 /// Checks everything after a step.
@@ -34,7 +34,7 @@ pub(crate) fn rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let mut at = 0;
     while inherits && at < seen.len() {
         for waiter in ledger.sharing.wait_for(seen[at]) {
-            // What waits in another domain is another policy's business.
+            // A job that waits in another domain is another policy's business.
             if !seen.contains(&waiter) && ledger.domain_of(waiter) == ledger.domain_of(task) {
                 seen.push(waiter);
                 best = best.min(own_rank(ledger, waiter)?);
@@ -59,7 +59,7 @@ pub(crate) fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     Some((rank, a.yielded.unwrap_or(open.release), task))
 }
 
-/// Of those that wait for a resource, who may get it: the most urgent, of equals the first; all if their order is not known.
+/// The waiting tasks that may get a resource: the most urgent, of equals the first; all if their order is not known.
 pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<TaskId> {
     let known: Option<Vec<Rank>> = waiters.iter().map(|t| ranks[t.index()]).collect();
     match known.and_then(|ranks| ranks.into_iter().min_by_key(|r| r.0)) {

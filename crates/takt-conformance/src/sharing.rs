@@ -2,7 +2,7 @@
 
 use takt_core::model::{ResourceId, TaskId};
 
-/// What the next record must be.
+/// The next record that must come.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Next {
     /// One of these is granted the resource.
@@ -34,13 +34,13 @@ impl Sharing {
         self.owner.iter().copied().flatten()
     }
 
-    /// Who waits for something that the task holds.
+    /// The tasks that wait for a resource of this task.
     pub(crate) fn wait_for(&self, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
         let held = (0..self.owner.len()).filter(move |r| self.owner[*r] == Some(task));
         held.flat_map(|r| self.waiters[r].iter().copied())
     }
 
-    /// Who holds what the task waits for.
+    /// The holder of the resource for which the task waits.
     pub(crate) fn holder(&self, task: TaskId) -> Option<TaskId> {
         self.waits_for(task).and_then(|r| self.owner[usize::from(r.0)])
     }

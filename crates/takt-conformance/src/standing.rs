@@ -6,7 +6,7 @@ use takt_core::model::{Fact, PolicySpec, Profile, TaskId};
 use takt_core::record::{Record, RecordKind};
 use takt_core::time::Time;
 
-/// What jobs are compared by; the lowest is first. Mostly rank, release, task.
+/// The key of a job; the lowest is first. Mostly rank, release, task.
 pub(crate) type Key = [i64; 5];
 
 /// The bounds of a job's place in the order.
@@ -94,7 +94,7 @@ pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
     !goes_on && records.iter().any(|record| matches!(record.kind, RecordKind::Configure { .. }))
 }
 
-/// What happened to a task in a step.
+/// The events of a task in a step.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) woke: bool,

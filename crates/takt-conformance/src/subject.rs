@@ -21,7 +21,7 @@ pub struct Waiting<'a> {
     pub release: Time,
     /// Its absolute deadline.
     pub deadline: Option<Time>,
-    /// What it still needs by its declared runtime.
+    /// Its remaining declared runtime.
     pub left: Span,
 }
 
@@ -33,7 +33,7 @@ pub type Bounds = (i64, i64);
 /// The order of a policy, stated a second time; `None` where it cannot be said of this job.
 pub type Statement = fn(&Waiting<'_>) -> Option<Bounds>;
 
-/// What a thread tries.
+/// The work of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) registry: Registry,
@@ -77,7 +77,7 @@ pub(crate) fn trying<T>(subject: &Subject, f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What has been stated of the policy with this name.
+/// The stated order of the policy with this name.
 pub(crate) fn statement(plain: &str) -> Option<Statement> {
     with(|subject| subject.statements.iter().find(|(name, _)| *name == plain).map(|(_, statement)| *statement))
 }

@@ -27,7 +27,7 @@ pub struct Suite {
 pub struct Failure {
     /// The policy, in the form that failed.
     pub policy: String,
-    /// What is wrong, the last steps before that, and the smallest case found.
+    /// The fault, the last steps before it, and the smallest case found.
     pub what: String,
     /// The environment with which it comes again.
     pub again: String,

@@ -1,4 +1,4 @@
-//! What goes into the engine: what a driver saw, and what is to change from outside. And what the engine answers to programs.
+//! Inputs of the engine: reports of a driver, and changes from outside. And the answers of the engine to programs.
 //!
 //! [`Input::Dispatched`] is for a driver whose decisions take effect later: a job has consumed nothing before the instant that it names.
 //! The Linux executive does not send it, because its decisions take effect within the step.
@@ -10,13 +10,13 @@ use crate::record::{JobId, Place};
 use crate::time::{Span, Time};
 use crate::work::Work;
 
-/// What a driver saw happen.
+/// A report of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
     /// A measurement: the work that the CPU time of the task's current job was. It comes before the other inputs of its instant.
     /// From the first one on, the engine takes the task's CPU-clock consumption from these and no longer from elapsed time.
     Usage {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// Since the job's release.
         consumed: Work,
@@ -25,7 +25,7 @@ pub enum Input {
     /// later. The job has consumed nothing before, as far as that was not accounted for in a step in between, and its budget lasts so
     /// much longer. It changes nothing when the task has been put elsewhere since.
     Dispatched {
-        /// Whose job.
+        /// The task whose job it is.
         task: TaskId,
         /// Where.
         place: Place,
@@ -42,7 +42,7 @@ pub enum Input {
     },
     /// The task waits for something other than a CPU.
     Block {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// The task has no program for now. Nothing is at work, and its jobs wait, blocked, until [`Input::Wake`].
@@ -52,15 +52,15 @@ pub enum Input {
     },
     /// The task can go on.
     Wake {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// The task asks for a resource and blocks if another has it. Who gets it next is a matter of
     /// [`Locking`](crate::model::Locking).
     Lock {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// What.
+        /// The resource.
         resource: ResourceId,
     },
     /// The task's request for a resource is withdrawn: its job is ready, and the holder of the resource inherits nothing from it any longer.
@@ -74,28 +74,28 @@ pub enum Input {
     },
     /// The task gives a resource back. Returning what it does not hold changes nothing.
     Unlock {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// What.
+        /// The resource.
         resource: ResourceId,
     },
     /// The running task lets others run and stays ready.
     Yield {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// From now on the ends of the task's budgets are noticed so much later, or earlier: a late timer, a stretch of code that
     /// cannot be preempted, a task that gives up the rest of its burst. A budget lasts for half of what it is at least, however
     /// early its end is noticed.
     Skew {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// How much.
         by: Span,
     },
     /// The task's wanted share of a CPU and its importance change.
     Share {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// In millionths.
         share: Option<u32>,
@@ -107,7 +107,7 @@ pub enum Input {
     /// wait for as long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's
     /// business keeps them. Nothing changes if one of the times is not above zero.
     Retime {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// Above zero.
         period: Span,
@@ -121,27 +121,27 @@ pub enum Input {
     /// one period after the last one, but not before now. (While released jobs of the task wait for their turn, these two wait,
     /// too.) Without a job, and in a handler, nothing happens.
     Call {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// What it asks for.
+        /// The requested terms.
         call: Call,
     },
     /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins again: its first job comes after its offset, or at the next
     /// instant of its list.
     Enter {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// An event that releases a job of the task ([`Arrival::Event`](crate::model::Arrival::Event)), at once or when the least distance has
     /// passed. Nothing happens if the task is gone, or if its releases are not events.
     Release {
-        /// Whose.
+        /// The task.
         task: TaskId,
     },
     /// Terms of the task's next jobs, for a task whose releases are events: a real-time segment names them at its beginning. They hold if no
     /// job of the task is open or waits for its release. Otherwise, or if a time is not above zero, nothing changes.
     Terms {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// The relative deadline; none for jobs without one.
         deadline: Option<Span>,
@@ -152,7 +152,7 @@ pub enum Input {
     },
     /// The task is gone as soon as its present job is over, at once if it has none.
     Leave {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// A setting of the policy changes. A policy that cannot take it over is built again, which allocates; one that has no such
@@ -190,7 +190,7 @@ pub enum Input {
     },
     /// The current job of the task is given up; if it has a handler, that follows.
     Abort {
-        /// Who.
+        /// The task.
         task: TaskId,
     },
     /// The task's program has ended.
@@ -267,7 +267,7 @@ impl Input {
     }
 }
 
-/// What a program asked for.
+/// The request of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
     /// Other terms ([`Input::Call`]).
@@ -276,7 +276,7 @@ pub enum Question {
     Resource(ResourceId),
 }
 
-/// What the engine, or its policy, says to that.
+/// The answer of the engine, or of its policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// The task has it.
@@ -291,9 +291,9 @@ pub enum Answer {
 /// The answer to a program's question, in the step of the question or, after [`Answer::Waits`], in a later one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Who asked.
+    /// The task that asked.
     pub task: TaskId,
-    /// What it asked for.
+    /// The request.
     pub question: Question,
     /// The answer that it receives.
     pub answer: Answer,

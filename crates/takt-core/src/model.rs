@@ -1,4 +1,4 @@
-//! What is to be scheduled: tasks, partitions, time windows, the machine.
+//! The description of a system: tasks, partitions, time windows, the machine.
 //!
 //! A [`System`] holds no names, commands or file positions: those belong to the workload file and
 //! stay with its reader. Everything here is checked by [`System::validate`] when an engine is built.

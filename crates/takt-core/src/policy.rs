@@ -1,4 +1,4 @@
-//! What stands between the engine and a policy.
+//! The interface between the engine and a policy.
 //!
 //! A policy is a state machine without a clock: it learns of events, and once per instant it decides which jobs run. It never learns
 //! whether time is virtual or real.

@@ -133,7 +133,7 @@ impl Agenda {
 
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, usize)> {
-        // Of equal instants the lower slot is first.
+        // Among equal instants the lower slot is first.
         let (at, slot) = if self.behind.first.0 < self.before.first.0 { self.behind.first } else { self.before.first };
         (at < Time::MAX).then_some((at, slot as usize))
     }
@@ -208,11 +208,11 @@ impl Agenda {
 // Ties go to the earlier release, then to the lower task id, so that two runs agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key {
-    /// What its ordering says, or what it inherits.
+    /// The rank of its ordering, or the inherited one.
     pub rank: i64,
     /// Among equal ranks: its release, or another instant that puts it before or behind its equals.
     pub release: Time,
-    /// Whose job it is.
+    /// The task whose job it is.
     pub task: TaskId,
 }
 

@@ -1,4 +1,4 @@
-//! What the engine says about what happened: one [`Record`] per change.
+//! Records of the engine's changes: one [`Record`] per change.
 
 use crate::model::{Call, PartitionId, ResourceId, TaskId};
 use crate::time::{Span, Time};
@@ -112,7 +112,7 @@ pub enum RecordKind {
     Lock {
         /// Its task.
         task: TaskId,
-        /// What it asks for.
+        /// The requested resource.
         resource: ResourceId,
         /// Whether it has it now; otherwise it blocks until it is its turn.
         granted: bool,
@@ -129,7 +129,7 @@ pub enum RecordKind {
     Unlock {
         /// Its task.
         task: TaskId,
-        /// What it gives back.
+        /// The unlocked resource.
         resource: ResourceId,
     },
     /// An aborted job continues with its handler. Its [`RecordKind::Finish`] comes before this.
@@ -161,7 +161,7 @@ pub enum RecordKind {
     Deadlock {
         /// The task whose request closes the cycle.
         task: TaskId,
-        /// What it asks for.
+        /// The requested resource.
         resource: ResourceId,
     },
     /// A regulator that hands out time in rounds has come to the end of one.
@@ -172,7 +172,7 @@ pub enum RecordKind {
         set_point: Span,
         /// How long it was, without idle time.
         measured: Span,
-        /// What the outer loop adds to the next one.
+        /// The addition of the outer loop to the next one.
         correction: Span,
     },
     /// A task's part of a round, recorded with [`RecordKind::Round`].
@@ -212,7 +212,7 @@ pub enum RecordKind {
         task: TaskId,
         /// Its number.
         job: JobId,
-        /// What it asks for.
+        /// The request.
         call: Call,
         /// Whether it gets it.
         granted: bool,
@@ -226,7 +226,7 @@ pub enum RecordKind {
     },
     /// An event released no job, because too many waited already ([`crate::model::Arrival::Event`]).
     Lost {
-        /// Whose.
+        /// The task.
         task: TaskId,
     },
     /// A job is dispatched for the first time while its program is still at the work of an earlier job, which was aborted

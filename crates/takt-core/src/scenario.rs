@@ -1,4 +1,4 @@
-//! What a simulated machine costs, and what happens to it while it runs.
+//! The costs and the disturbances of a simulated machine.
 //!
 //! Only plain data, so that readers of files and the simulator agree on it. On Linux the real machine has costs of its own.
 
@@ -50,15 +50,15 @@ pub struct Steal {
 /// The surroundings of a simulated system.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Scenario {
-    /// What the machine costs.
+    /// The costs of the machine.
     pub costs: Costs,
     /// The driver has a meter ([`Input::Usage`]): costs are time in which no job runs, so they use up neither budgets nor bursts.
     pub metered: bool,
     /// How CPUs come to a decision.
     pub deciding: Deciding,
-    /// What others take.
+    /// The stolen time.
     pub steal: Option<Steal>,
-    /// What happens from outside, in ascending order of time.
+    /// The inputs from outside, in ascending order of time.
     pub changes: Vec<(Time, Input)>,
     /// When the source of a task's events has events, for tasks that events release ([`Arrival::Event`]).
     pub events: Vec<(TaskId, Arrival)>,

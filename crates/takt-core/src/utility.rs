@@ -38,7 +38,7 @@ pub enum Utility {
 }
 
 impl Utility {
-    /// What a job without a time-utility function is worth: one unit if it meets its deadline.
+    /// The utility of a job without a time-utility function: one unit if it meets its deadline.
     pub const DEFAULT: Utility = Utility::Step(UNIT);
 
     /// The most that a job can accrue. O(points).
@@ -65,7 +65,7 @@ impl Utility {
         }
     }
 
-    /// What a job accrues that completes `elapsed` after its release. O(log points).
+    /// The utility that a job accrues that completes `elapsed` after its release. O(log points).
     #[must_use]
     pub fn at(&self, elapsed: Span, deadline: Option<Span>) -> u64 {
         let elapsed = elapsed.or_zero();
@@ -96,7 +96,7 @@ impl Utility {
         }
     }
 
-    /// What a job that would complete `elapsed` after its release is worth to a policy. A step keeps its height after the
+    /// The potential utility of a job that would complete `elapsed` after its release. A step keeps its height after the
     /// deadline: whether a job is late is for feasibility tests to say.
     #[must_use]
     pub fn potential(&self, elapsed: Span, deadline: Option<Span>) -> u64 {

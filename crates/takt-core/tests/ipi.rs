@@ -331,7 +331,7 @@ fn a_round_is_bound_by_the_shortest_period_and_counts_all_or_the_ready_ones() {
     assert_eq!(length(&[("round", "shortest"), ("count", "ready")], Some(T1)), ms(8.0));
 }
 
-/// Who begins a burst when, in microseconds, from `from` on.
+/// The tasks whose bursts begin, in microseconds, from `from` on.
 fn bursts(records: &[Record], from: i64) -> Vec<(i64, u32)> {
     let start = |r: &Record| match r.kind {
         RecordKind::Start { task, .. } if r.at.ns() >= from * 1_000 => Some((r.at.ns() / 1_000, task.0)),

@@ -134,7 +134,7 @@ fn tell(system: System, inputs: &[(i64, Input)], end: i64) -> (Story, Engine) {
     (story, engine)
 }
 
-/// What happened to releases and ends.
+/// The events of releases and ends.
 fn ends(story: &Story) -> Vec<&str> {
     let kept = |line: &&str| ["release", "finish", "handle"].iter().any(|word| line.contains(word));
     story.lines.iter().map(String::as_str).filter(kept).collect()
@@ -717,7 +717,7 @@ fn a_job_aborted_before_its_own_work_began_leaves_none_behind() {
 
 #[test]
 fn a_program_is_replaced_once_for_each_abort() {
-    // What the replaced program would have signalled ends nothing.
+    // A signal that the replaced program would have sent ends nothing.
     let inputs = [(12, done_with(A, 0)), (29, done_with(A, 2))];
     let (story, engine) = tell(aborts(OnAbort::Restart), &inputs, 30);
     let works = ["0 a Fresh", "10 a replaced", "10 a Fresh", "20 a replaced", "20 a Fresh"];

@@ -18,7 +18,7 @@ fn task(parts: i64, affinity: CpuSet) -> Task {
     }
 }
 
-/// What `what` says of these tasks on CPUs 4 to 6, of which the places with these numbers are lent.
+/// The answer of `what` for these tasks on CPUs 4 to 6, of which the places with these numbers are lent.
 fn placed<T>(
     policy: &str,
     placement: Placement,

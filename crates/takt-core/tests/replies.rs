@@ -1,4 +1,4 @@
-//! What the engine answers to programs that ask for a resource, or for other terms.
+//! The engine's answers to programs that ask for a resource, or for other terms.
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Answer, Engine, Input, Question, Reply};
@@ -46,7 +46,7 @@ fn who_asks_for_a_resource_has_it_or_waits_for_it() {
     assert_eq!(step(&mut engine, 3, &[ask(B)]), [resource(B, Answer::Refused)], "it waits already");
     let back = Input::Unlock { task: A, resource: R };
     assert_eq!(step(&mut engine, 4, &[back, ask(A)]), [resource(B, Answer::Granted), resource(A, Answer::Waits)]);
-    // What a job holds goes back with it.
+    // The end of a job unlocks its resources.
     assert_eq!(step(&mut engine, 5, &[Input::Complete { task: B, job: 0 }]), [resource(A, Answer::Granted)]);
     assert_eq!(step(&mut engine, 6, &[ask(B)]), [resource(B, Answer::Refused)], "it has no job");
     assert_eq!(step(&mut engine, 7, &[]), []);

@@ -1,4 +1,4 @@
-//! What jobs are worth and need over time, and which are counted, each in an example by hand. All times are nanoseconds.
+//! Utilities and demands of jobs over time, and the jobs that are counted, each in an example by hand. All times are nanoseconds.
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};

@@ -1,4 +1,4 @@
-//! What the executive asks of the machine below. The two threads know no more of it, so that they run over Linux
+//! The executive's interface to the machine below. The two threads know no more of it, so that they run over Linux
 //! ([`crate::linux`]) and, in tests, over a machine in virtual time.
 //!
 //! The scheduler has an [`Actuator`], which neither blocks nor allocates, the supervisor [`Processes`], which may do both.
@@ -24,7 +24,7 @@ use takt_linux::{Group, PartitionHandle, ThreadState};
 ///
 /// An act that fails for another reason than that the process is gone ([`is_gone`]) is repeated until it succeeds.
 pub(crate) trait Actuator {
-    /// What lets a process continue that has signalled.
+    /// The descriptor that lets a process continue that has signalled.
     type Resume: Debug;
     /// The monotonic clock.
     fn now(&self) -> Span;
@@ -150,7 +150,7 @@ pub(crate) trait Processes {
     fn take_in(&mut self, task: TaskId, plan: Arc<Plan>) -> Result<(), Error>;
     /// Starts the process of a task in its group, which is frozen, and gives its process id.
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error>;
-    /// What lets the process of a task continue. `None` when it is gone, or belongs to somebody else now.
+    /// The descriptor that lets the process of a task continue. `None` when it is gone, or belongs to another program now.
     fn fetch(&self, task: TaskId, pid: i32) -> Option<Self::Resume>;
     /// Stops the processes of a group.
     fn stop(&self, group: Group) -> io::Result<()>;
@@ -197,7 +197,7 @@ pub(crate) trait Processes {
     fn leader_exited(&self, group: Group) -> io::Result<bool>;
     /// Reports each group that became empty after its first process, once.
     fn emptied(&self, report: impl FnMut(Group));
-    /// What a process has waited and used so far, also one that has ended and is not reaped yet.
+    /// The wait and the consumption of a process, also one that has ended and is not reaped yet.
     fn times(&self, pid: i32) -> Times;
     /// Kills all processes and removes all groups.
     fn destroy(&self) -> io::Result<()>;

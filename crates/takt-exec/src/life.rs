@@ -111,7 +111,7 @@ impl Request {
     pub(crate) const ALL: [Request; 3] = [Request::Resume, Request::Next, Request::Initialised];
 }
 
-/// What an epoll registration of a completion descriptor is known by.
+/// The key of an epoll registration of a completion descriptor.
 pub(crate) fn completion_data(task: TaskId, incarnation: Incarnation) -> u64 {
     // The largest numbers are those of the other registrations; no run replaces a process that often.
     u64::from(incarnation) << 32 | u64::from(task.0)

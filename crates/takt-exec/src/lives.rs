@@ -26,7 +26,7 @@ pub(crate) struct Home {
 
 /// At most so many groups are read in one round.
 const LOOKS: usize = 64;
-/// Of so many processes the group is looked up in one round.
+/// The number of processes whose group is looked up in one round.
 const PLACES: usize = 4;
 
 /// The threads in the group of a task's process, as far as they are known.

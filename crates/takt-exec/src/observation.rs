@@ -25,7 +25,7 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Of so many tasks, whose processes have FIFO priorities in this range. None is followed yet.
+    /// An observation of so many tasks, whose processes have FIFO priorities in this range. None is followed yet.
     ///
     /// # Errors
     /// Those of [`Switches::open`].

@@ -1,4 +1,4 @@
-//! What the executive is asked to run, and who watches.
+//! The plan of a run, and its observers.
 
 use crate::levels::highest;
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub struct Plan {
     pub priority: u8,
     /// How a preempted process is kept off its CPU.
     pub dispatch: Dispatch,
-    /// What becomes of the processes when the executive dies.
+    /// The rule for the processes when the executive dies.
     pub on_crash: OnCrash,
     /// Changes of the tasks and the policy, in ascending order of time.
     pub changes: Vec<(Time, Input)>,
@@ -278,7 +278,7 @@ pub struct Process {
     pub signals: bool,
     /// The kernel reports the ends of its jobs: this. The process is given no descriptors.
     pub observed: Option<JobEnd>,
-    /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
+    /// The reaction when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
     /// failed initialisation. Not for processes per job.
     pub on_exit: Option<OnExit>,
     /// The reaction to a job that misses its deadline.

@@ -66,7 +66,7 @@ pub(crate) enum Item {
     Close(Time),
 }
 
-/// What ends a wait of the scheduler before it is due.
+/// The events that end a wait of the scheduler before it is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heard {
     /// The process has signalled the completion of a job.
@@ -81,7 +81,7 @@ pub(crate) enum Heard {
     Waits,
 }
 
-/// What the scheduler waits with: descriptors and a timer on Linux, the machine and its clock in virtual time.
+/// The means by which the scheduler waits: descriptors and a timer on Linux, the machine and its clock in virtual time.
 pub(crate) trait Waiting<A: Actuator> {
     /// Sleeps until something is heard, or until the scheduler is due ([`Scheduler::due`]).
     ///
@@ -97,7 +97,7 @@ pub(crate) trait Waiting<A: Actuator> {
     fn hear_more(&mut self, scheduler: &Scheduler<A>) -> io::Result<()>;
 }
 
-/// What has been refused, and is to be tried again.
+/// The refused acts, to be tried again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     Stop,
@@ -174,7 +174,7 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) quiet: bool,
 }
 
-/// What the scheduler leaves.
+/// The results of the scheduler.
 pub(crate) struct Outcome {
     pub(crate) engine: Engine,
     pub(crate) responses: Responses,
@@ -538,7 +538,7 @@ impl<A: Actuator> Scheduler<A> {
         let StepSink { responses, mut most, dropped, .. } = sink;
         let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
         let event_floods = setup.slots.iter().map(|slot| slot.changes.floods).collect();
-        // Of a task that is not measured only the time is known for which it had a CPU.
+        // Without a measurement, only the time is known for which a task had a CPU.
         most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
             engine: setup.engine,
@@ -1163,7 +1163,7 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Lets a task run, at another place if one is given, with the work that the engine has it at; `runs` says that it runs already.
     fn dispatch(&mut self, task: TaskId, place: Option<Place>, work: Activity, runs: bool) {
-        // What was refused before this has not been done: it may be at another place, and may be stopped.
+        // An act that was refused before this has not been done: it may be at another place, and may be stopped.
         let before = self.refused[task.index()];
         let place = match before {
             Some(Refused::Dispatch { place: before, .. }) => place.or(before),

@@ -136,9 +136,9 @@ struct Waiter<'a> {
     /// much again.
     short: Span,
     start: Span,
-    /// What the timer descriptor is set to.
+    /// The instant of the timer descriptor.
     armed: Option<Time>,
-    /// What the last wait took in, of which the first `next` were given out.
+    /// The events of the last wait, of which the first `next` were given out.
     events: Vec<Event>,
     next: usize,
     /// The tasks with ends of jobs that the kernel reports. Without a timer descriptor all are looked at after each wait, of which

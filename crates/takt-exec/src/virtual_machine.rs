@@ -34,7 +34,7 @@ use takt_core::time::Span;
 use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle, ThreadState};
 
-/// What a program is at.
+/// The activity of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Doing {
     /// It needs so much more until it signals or ends; [`Span::MAX`] for ever.
@@ -99,7 +99,7 @@ impl Process {
 struct GroupState {
     /// As it was asked for.
     frozen: bool,
-    /// What its processes notice now, and what they will notice from an instant on.
+    /// The notices of its processes now, and from an instant on.
     stopped: bool,
     change: Option<(Span, bool)>,
 }
@@ -145,7 +145,7 @@ pub(crate) struct World {
     /// The supervisor is to look at its requests.
     pub(crate) wake: bool,
     pub(crate) faults: Faults,
-    /// What was refused.
+    /// The refused acts.
     pub(crate) refusals: u64,
     /// Time for which the machine has stood still.
     pub(crate) paused: Span,
@@ -173,7 +173,7 @@ pub(crate) struct World {
     pub(crate) frequencies: Vec<(Span, u16, u32)>,
     pub(crate) latencies: Vec<(Span, Place, Option<u32>)>,
     pub(crate) posts: u64,
-    /// Of those at planned instants: the instant, and the length of the major frame.
+    /// For planned instants: the instant, and the length of the major frame.
     pub(crate) planned_posts: Vec<(Span, Span)>,
     /// The length of the major frame.
     pub(crate) frame: Span,
@@ -449,7 +449,7 @@ impl World {
         let notice = Some(self.hears_waits).filter(|at| *at > self.now && *at < Span::MAX);
         let changes = self.groups.values().filter_map(|group| group.change.map(|(at, _)| at));
         let changes = changes.chain(sleeps).chain(notice);
-        // What was there before waits for the thread that it is for.
+        // Earlier items wait for the thread that they are for.
         let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
         let zombies = self.zombies.iter().map(|(at, ..)| *at).filter(|at| *at > self.now);
         let sources = self.sources.iter().map(|source| source.next);

@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn few_rounds_carry_few_verdicts() {
-        // Of 70 divisions of eight rounds two are the most extreme: 2.9 %.
+        // Among 70 divisions of eight rounds two are the most extreme: 2.9 %.
         assert!(carries(4, 4, 1) && !carries(3, 3, 1) && !carries(4, 4, 4) && carries(5, 5, 4) && !carries(5, 0, 1));
         assert_eq!((needed(4), needed(12)), (Some(5), Some(6)));
     }

@@ -1,4 +1,4 @@
-//! What kept processes from their CPUs although they were allowed to run: the host of a virtual machine, other load, CPUs that went
+//! The reasons that kept processes from their CPUs although they were allowed to run: the host of a virtual machine, other load, CPUs that went
 //! offline, and a machine that was suspended.
 
 use crate::control;

@@ -19,9 +19,9 @@ pub(crate) const LONGEST: usize = 320;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unavailable {
-    /// What is missing.
+    /// The missing capability.
     pub reason: String,
-    /// What to do about it, as an exact command where there is one.
+    /// The remedy, as an exact command where there is one.
     pub fix: String,
 }
 

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// What becomes of the processes of a run that died (`on_crash`).
+/// The rule for the processes of a run that died (`on_crash`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnCrash {
     /// They are killed.

@@ -1,4 +1,4 @@
-//! What Takt needs from Linux, and nothing else: it can freeze a group of processes; it cannot want to.
+//! The mechanism that Takt needs from Linux, and nothing else: it can freeze a group of processes; it cannot want to.
 //!
 //! [`Mechanism`] holds the process groups of one run over cgroup v2, over the v1 freezer and cpuset
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the

@@ -82,7 +82,7 @@ struct Partition {
     members: Vec<Member>,
 }
 
-/// What a mechanism is opened with.
+/// The options of a mechanism.
 #[derive(Default)]
 struct Trees {
     unified: Option<Arc<Tree>>,

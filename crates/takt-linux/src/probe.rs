@@ -1,4 +1,4 @@
-//! What this machine can do for Takt, found out by trying, and the fix for what it cannot.
+//! The capabilities of this machine, found out by trying, and the fix for each one that is missing.
 
 use crate::blocking;
 use crate::control;
@@ -29,13 +29,13 @@ pub enum Status {
 /// One thing that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What was looked at, in a word or two.
+    /// The subject, in a word or two.
     pub name: &'static str,
     /// How good it is.
     pub status: Status,
-    /// What is there.
+    /// The finding.
     pub found: String,
-    /// What makes it better: an exact command where one exists.
+    /// The improvement: an exact command where one exists.
     pub fix: Option<String>,
 }
 

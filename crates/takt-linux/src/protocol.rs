@@ -48,7 +48,7 @@ impl Channel {
     pub fn client_variable(&self, page: &impl AsRawFd) -> String {
         format!("{},{},{}", page.as_raw_fd(), self.completed.as_raw_fd(), u8::from(self.init))
     }
-    /// What to pass to the process: both descriptors under their own numbers.
+    /// The descriptors for the process: both under their own numbers.
     #[must_use]
     pub fn pass_fds(&self) -> [(BorrowedFd<'_>, RawFd); 2] {
         [&self.completed, &self.proceed].map(|fd| (fd.as_fd(), fd.as_raw_fd()))

@@ -1,4 +1,4 @@
-//! What is to be started, made ready before the fork.
+//! The description of a process to be started, made ready before the fork.
 
 use crate::identity::{Identity, Limit};
 use crate::rt::Class;

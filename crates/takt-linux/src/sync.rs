@@ -1,4 +1,4 @@
-//! What threads share, which a model test replaces by its own.
+//! Types that threads share, which a model test replaces by its own.
 
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::thread::yield_now;

@@ -31,7 +31,7 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// What keeps a child from running its program before its first thaw.
+/// The means that keep a child from running its program before its first thaw.
 #[derive(Clone, Copy)]
 pub(crate) enum Hold<'a> {
     /// It is born in a frozen v2 group: the kernel holds it before its first instruction.
@@ -103,7 +103,7 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>, sibling: 
     if result < 0 { Err(error) } else { Ok(result as i32) }
 }
 
-/// Of `capset(2)`: sets of 64 bits.
+/// The argument of `capset(2)`: sets of 64 bits.
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 /// The child's way from birth to `exec`. It may share the memory of its starter ([`sharing`]).

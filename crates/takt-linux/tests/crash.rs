@@ -1,4 +1,4 @@
-//! What becomes of a run whose driver dies. This program is its own driver and its own watcher, so it has no test
+//! The fate of a run whose driver dies. This program is its own driver and its own watcher, so it has no test
 //! harness: `crash __run …` drives a run, `crash __watch …` watches one.
 
 mod common;

@@ -10,7 +10,7 @@ use takt_linux::{Choice, Mechanism, Output, RunId, SpawnSpec};
 use takt_testing::{Capability, skip};
 
 const SPIN: &str = "while :; do :; done";
-/// What the kernel may still charge, in milliseconds, to a process that is asleep already: emulated CPUs that take turns leave a
+/// The time that the kernel may still charge, in milliseconds, to a process that is asleep already: emulated CPUs that take turns leave a
 /// switch half done. A process that is not frozen uses many times as much in the pauses here.
 const LEAVING: f64 = 1.0;
 

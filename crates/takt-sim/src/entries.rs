@@ -1,13 +1,13 @@
 //! Entries into the scheduler: for a step of the engine, which CPUs run it, which are interrupted, and which wait.
 //!
-//! What is counted and charged is defined in the crate's documentation. CPUs are indexes into those of the system.
+//! The crate's documentation defines the counts and charges. CPUs are indexes into those of the system.
 
 use takt_core::engine::Engine;
 use takt_core::model::{PolicySpec, Scope, TaskId};
 use takt_core::record::Place;
 use takt_core::scenario::Deciding;
 
-/// What an entry costs the CPU that enters.
+/// The cost of an entry for the CPU that enters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) cpu: u16,

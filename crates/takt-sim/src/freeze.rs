@@ -298,7 +298,7 @@ fn table(system: &System, frame: Span, pieces: &[Piece], most: usize) -> Result<
         let scope = if reach.len() == 1 { Scope::Uniprocessor } else { Scope::Global };
         Partition { tasks: vec![TaskId(task)], policy: Some(PolicySpec::new(guest, scope)) }
     };
-    // What the frozen policy went by means nothing to the table.
+    // Settings of the frozen policy mean nothing to the table.
     let plain = Task::default();
     let task = |(task, reach): (&Task, &CpuSet)| Task {
         affinity: *reach,

@@ -40,7 +40,7 @@
 //! happened on one of its CPUs, or if the job of one of them changes: one starts, continues or stops there, or the same task begins
 //! its next job.
 //!
-//! What a job does happens on its CPU. Releases, wake-ups, deadlines, and changes from outside happen on the CPU on which their
+//! Acts of a job happen on its CPU. Releases, wake-ups, deadlines, and changes from outside happen on the CPU on which their
 //! task ran last, or before that the first one of its queue; the policy's own timers on the first CPU whose job changes by
 //! them; and what changes nothing and belongs to no task on the first CPU of the machine.
 //!

@@ -20,9 +20,9 @@ use takt_core::work::{Speed, Work};
 /// A task's current job.
 #[derive(Clone, Copy)]
 struct Body {
-    /// What is paid before progress.
+    /// The debt that is paid before progress.
     overhead: Span,
-    /// What the present step still needs; [`Work::MAX`] for ever.
+    /// The remaining work of the present step; [`Work::MAX`] for ever.
     left: Work,
     /// Accounted for up to here while it runs.
     since: Time,
@@ -156,7 +156,7 @@ pub(crate) struct Machine {
     smooth: bool,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     place_cpus: Vec<Vec<u16>>,
-    /// Who ran last on each CPU; kept only when something costs something.
+    /// The task that ran last on each CPU; kept only when something costs something.
     last: Vec<Option<TaskId>>,
     /// Kept only for several CPUs or when something costs something: on one CPU each step is a run of its scheduler.
     entries: Option<Entries>,
@@ -377,7 +377,7 @@ impl Machine {
             return;
         }
         let before = core::mem::replace(&mut self.slots[place.index()], slot);
-        // Of several slots with the same instant the first one is known.
+        // Among several slots with the same instant the first one is known.
         self.first_changed |= (before.at == self.first) | (slot.at == self.first);
         if slot.at < self.first {
             (self.first, self.first_slot) = (slot.at, place.index());
@@ -533,7 +533,7 @@ impl Machine {
         self.arm(task, now);
     }
 
-    /// What the job needs until it acts again: the runs that follow, at once if none does. A lock that is not granted stops it
+    /// The work of the job until it acts again: the runs that follow, at once if none does. A lock that is not granted stops it
     /// in the same instant, before it has made any progress.
     fn go_on(&mut self, task: TaskId) {
         let body = &mut self.bodies[task.index()];

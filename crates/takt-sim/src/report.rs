@@ -3,7 +3,7 @@
 use takt_core::scenario::Costs;
 use takt_core::time::Span;
 
-/// What a simulation costs and who had the CPUs. For each CPU `worked + overhead + stolen + idle` is the simulated time.
+/// The costs of a simulation, and the use of the CPUs. For each CPU `worked + overhead + stolen + idle` is the simulated time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// How often the engine was asked for a decision.
@@ -14,7 +14,7 @@ pub struct Report {
     pub interrupts: u64,
     /// How often a CPU came to the scheduler and waited there for another one.
     pub blocked_entries: u64,
-    /// What was charged of each kind, summed over the jobs. A job that is aborted or cut off takes along what it has not paid,
+    /// The charges of each kind, summed over the jobs. A job that is aborted or cut off takes along what it has not paid,
     /// so this may be more than what the CPUs spent.
     pub charged: Costs,
     /// By index of the CPU in the system.
@@ -68,7 +68,7 @@ pub struct ZoneTemperatures {
     pub highest: i32,
 }
 
-/// What a CPU did.
+/// The use of a CPU.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CpuTime {
     /// It was held by a job that made progress.
@@ -90,7 +90,7 @@ impl CpuTime {
     }
 }
 
-/// What a task received, on whatever CPUs; a task on several CPUs at once counts once.
+/// The share of a task, on whatever CPUs; a task on several CPUs at once counts once.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TaskTime {
     /// Time that its jobs held a CPU, which is what budgets count.

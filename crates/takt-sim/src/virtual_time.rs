@@ -33,7 +33,7 @@ pub struct Simulation<E: BorrowMut<Engine> = Engine> {
     inputs: Vec<Input>,
     /// Up to here everything has happened, but for what happens in this very instant.
     now: Time,
-    /// What was put in since the last step.
+    /// The inputs since the last step.
     between: Vec<Input>,
 }
 
@@ -263,7 +263,7 @@ impl<S: Sink> Borrower for Drive<'_, S> {
 pub struct Step {
     /// The instant handed to the engine.
     pub now: Time,
-    /// What the driver handed in with it.
+    /// The driver's inputs with it.
     pub inputs: Vec<Input>,
 }
 

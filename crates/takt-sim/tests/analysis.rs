@@ -57,7 +57,7 @@ fn agree(system: &System) -> Result<Verdict, TestCaseError> {
         Answer::No => prop_assert!(counts.missed > 0, "{}", verdict),
         Answer::Unknown => {}
     }
-    // Of equals whose releases meet at some times only, each is taken to wait for the others.
+    // Among equals whose releases meet at some times only, each is taken to wait for the others.
     let period = |t: &Task| t.arrival.period();
     let equals = |a: &Task, b: &Task| a.priority == b.priority && period(a) != period(b);
     let named = system.policy.profile.name == "fp";

@@ -60,7 +60,7 @@ fn ends(told: &Told) -> Vec<i64> {
     told.records.iter().filter_map(of).collect()
 }
 
-/// What was asked for, and whether it was granted.
+/// The request, and whether it was granted.
 fn calls(told: &Told) -> Vec<(Call, bool)> {
     let of = |r: &Record| match r.kind {
         RecordKind::Call { call, granted, .. } => Some((call, granted)),

@@ -1,4 +1,4 @@
-//! What ChronOS measured on a real machine, against what the simulator says: jobs met and utility in all 76 runs.
+//! The measurements of ChronOS on a real machine, against what the simulator says: jobs met and utility in all 76 runs.
 //!
 //! `data/chronos_measured_20t.csv` holds the runs and their source: 20 tasks, one CPU, EDF and RMA, load 65 to 250 %. The rules of
 //! that test application, read in its source (`sched_test_app/src/task.c`, `chronos-project` by vadixidav on GitHub):

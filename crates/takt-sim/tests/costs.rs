@@ -1,4 +1,4 @@
-//! What a simulated machine costs: schedules by hand, exact to the nanosecond, and sums that must come out.
+//! The costs of a simulated machine: schedules by hand, exact to the nanosecond, and sums that must come out.
 
 mod story;
 
@@ -177,7 +177,7 @@ fn migration() {
     assert_eq!(told.report.cpus, [cpu(25, 7, 0, 68), cpu(35, 0, 0, 65)]);
 }
 
-/// Who starts waits for the scheduler; a release that changes nothing interrupts who runs; an idle CPU bears it for nothing.
+/// A starting job waits for the scheduler; a release that changes nothing interrupts the running job; an idle CPU bears it for nothing.
 #[test]
 fn calls_of_the_scheduler() {
     let told = tell(
@@ -212,7 +212,7 @@ fn calls_of_the_scheduler_that_change_nothing() {
     assert_eq!(told.report.tasks[2].worked, Span::ZERO);
 }
 
-/// What is stolen begins each period, at zero: progress is [3, 10), [13, 20) …
+/// Stolen time begins each period, at zero: progress is [3, 10), [13, 20) …
 #[test]
 fn stolen_time() {
     let scenario = Scenario { steal: Some(Steal { period: ns(10), length: ns(3) }), ..Scenario::default() };

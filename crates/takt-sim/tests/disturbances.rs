@@ -1,4 +1,4 @@
-//! What happens to a running system from outside, and that nothing of the simulator grows while it runs.
+//! Events for a running system from outside, and that nothing of the simulator grows while it runs.
 
 mod story;
 

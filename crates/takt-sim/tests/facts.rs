@@ -109,7 +109,7 @@ fn orders_are_followed() {
         ..task(runtime, period)
     };
     let usual = described(4, ms(20), 40, 5, 60);
-    // Of equal jobs the first task goes first, so the second one does only where it is ahead.
+    // Among equal jobs the first task goes first, so the second one does only where it is ahead.
     let is_ahead = |spec: PolicySpec, second: &Task| {
         let (records, _) = run(system(spec, 1, vec![usual.clone(), second.clone()]), 20);
         starts(&records)[0].1 == TaskId(1)
@@ -217,7 +217,7 @@ fn policies_that_ignore_locking_schedule_alike_under_every_protocol() {
         };
         let alike = schedule(Locking::Fifo) == schedule(Locking::Inheritance);
         assert!(alike || !spec.ignores_locking(), "{spec:?}");
-        // Of those with an order, all that preempt by rank are known to show it.
+        // Among those with an order, all that preempt by rank are known to show it.
         let ranks = [Order::AbsoluteDeadline, Order::RelativeDeadline, Order::Period, Order::Priority];
         let shows = spec.preemptive_order().is_some_and(|order| ranks.contains(&order));
         assert!(!alike || !shows, "{spec:?}");

@@ -32,7 +32,7 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
     System { tasks, ..System::new(CpuSet::first(cpus), spec) }
 }
 
-/// Who has which CPU from when to when, in the order of CPUs and time, within an interval.
+/// The tasks on the CPUs, in the order of CPUs and time, within an interval.
 struct Occupancy {
     from: Time,
     running: Vec<Option<(Time, TaskId)>>,

@@ -100,7 +100,7 @@ fn first_misses(policy: PolicySpec) -> [i64; 4] {
     })
 }
 
-/// What is not of the regulators: who ran when.
+/// The part without the regulators: the schedule.
 fn schedule(records: &[Record]) -> Vec<Record> {
     let regulators = |r: &&Record| !matches!(r.kind, RecordKind::Round { .. } | RecordKind::Burst { .. });
     records.iter().filter(regulators).copied().collect()
@@ -399,7 +399,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         ..System::new(CpuSet::first(case.cpus), spec(name, &case.settings))
     };
     let (records, engine, report) = run(&system, &Scenario::default(), 200);
-    // What the regulators measured is what the tasks received, but for rounds that are not over.
+    // The regulators measured the shares of the tasks, but for rounds that are not over.
     let measured: i64 = rounds(&records, Span::ZERO).iter().sum();
     let bursts =
         records.iter().map(|r| if let RecordKind::Burst { measured, .. } = r.kind { measured.ns() } else { 0 });

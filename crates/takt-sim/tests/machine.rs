@@ -1,4 +1,4 @@
-//! What simulated jobs do, step by step: schedules by hand, exact to the nanosecond.
+//! Simulated jobs, step by step: schedules by hand, exact to the nanosecond.
 
 mod story;
 

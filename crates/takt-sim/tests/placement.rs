@@ -108,7 +108,7 @@ fn the_named_tests_and_partitioned_edf_agree() {
         assert_eq!(missed(&system, HYPERPERIOD) == 0, accepted, "{}", case());
         accepted
     });
-    // Of 12000 cases.
+    // Counted in 12000 cases.
     assert!((4_000..=8_000).contains(&accepted), "{accepted}");
 }
 

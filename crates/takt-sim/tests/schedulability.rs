@@ -43,7 +43,7 @@ enum Releases<'a> {
 }
 
 impl Releases<'_> {
-    /// What the tests are told of these tasks.
+    /// The tasks as the tests receive them.
     fn told(self, tasks: &[Task]) -> TaskSet {
         let first = |index: usize| match self {
             Releases::Periodic(offsets) => offsets.get(index).copied().unwrap_or(0),

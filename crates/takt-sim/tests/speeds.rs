@@ -170,7 +170,7 @@ fn half_the_speed_is_twice_the_work() {
                 let speeds = vec![if factor == 1 { 500_000 } else { 1_000_000 }; cpus];
                 System { late, ..system(policy, &speeds, tasks.iter().map(task).collect()) }
             };
-            // What the machine costs is time.
+            // The costs of the machine are time.
             let costs = Costs { context_switch: us(switch), ..Costs::default() };
             let scenario = Scenario { costs, ..Scenario::default() };
             let (slow, slow_records, slow_report) = run(of(1), &scenario, us(400));
@@ -205,7 +205,7 @@ fn jobs_do_their_work_at_any_speed() {
                     RecordKind::Start { task, .. } => moved[task.index()] += 1,
                     RecordKind::Finish { task, outcome: Outcome::Completed, consumed, .. } => {
                         let declared = tasks[task.index()].runtime.expect("it was given").ns();
-                        // Of each stretch on a CPU up to a nanosecond of time is not counted, and one more at the end.
+                        // Up to a nanosecond of time on each stretch on a CPU is not counted, and one more at the end.
                         let fast = i64::from(speeds.iter().max().expect("there is one") / 1_000_000 + 1);
                         let most = fast * (moved[task.index()] + 1);
                         let over = consumed.ns() - declared;

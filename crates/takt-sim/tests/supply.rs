@@ -1,5 +1,5 @@
-//! What is said of partitions with a policy of their own against the simulator: who is accepted never misses a deadline, and
-//! who is refused does.
+//! Verdicts about partitions with a policy of their own against the simulator: an accepted task never misses a deadline, and
+//! a refused one does.
 
 #[path = "../../takt-analysis/tests/common/partition.rs"]
 mod partition;

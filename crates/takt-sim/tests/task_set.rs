@@ -160,7 +160,7 @@ fn tasks_come_and_go() {
                         let old = simulation
                             .install(prepared, &mut records)
                             .unwrap_or_else(|_| panic!("nothing has changed"));
-                        // What was there before fits the tasks of before.
+                        // Previous state fits the tasks of before.
                         prop_assert!(simulation.install(old, &mut records).is_err());
                         simulation.input(Input::Enter { task });
                         present.push(task);

@@ -1,4 +1,4 @@
-//! What a window table does, line by line. The expected sequences are worked out by hand from the rules of the DEmOS
+//! The behaviour of a window table, line by line. The expected sequences are worked out by hand from the rules of the DEmOS
 //! thesis (sections 3.2 and 3.5), not recorded from a run.
 
 mod common;

@@ -1,6 +1,6 @@
 //! Comparing two traces: the same decisions in the same order, and at the same times?
 //!
-//! What counts is each task's own sequence of starts, stops and ends, and the sequence of tasks on each CPU set. Two
+//! The comparison covers each task's own sequence of starts, stops and ends, and the sequence of tasks on each CPU set. Two
 //! things that happen at one instant on different CPUs may be recorded in either order.
 
 use crate::timeline::Asked;
@@ -12,7 +12,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::record::{JobId, Place, RecordKind};
 use takt_core::time::{Span, Time};
 
-/// What happened to a job at a point.
+/// The event of a job at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// It started or resumed.
@@ -46,7 +46,7 @@ pub struct Point {
     pub task: String,
     /// The job.
     pub job: JobId,
-    /// What happened.
+    /// The event.
     pub kind: Kind,
     /// The CPUs of a start or stop, or how the job ended; `handler` for the end of an aborted job's handler; what it asked for, and
     /// whether that was refused.
@@ -85,7 +85,7 @@ pub struct Diff {
     pub points: Vec<Point>,
     /// CPU sets on which the order of tasks differs, with the first difference.
     pub places: Vec<String>,
-    /// What the tolerance was.
+    /// The tolerance.
     pub tolerance: Span,
     /// Up to when the traces were compared, if one is longer than the other.
     pub up_to: Option<Time>,
@@ -304,7 +304,7 @@ fn align(a: &[Event], b: &[Event]) -> Vec<Step> {
     let (mut x, mut y) = (n, m);
     let mut back = Vec::new();
     for d in (0..=edits).rev() {
-        // What was furthest with one edit less; `history[d]` covers diagonals -d to d.
+        // The furthest point with one edit less; `history[d]` covers diagonals -d to d.
         let at = |k: isize| history[d as usize][(k + d) as usize];
         let k = x - y;
         let (from_x, from_y) = if d == 0 {

@@ -83,7 +83,7 @@ fn agrees(head: &[u8], start: &[u8]) -> bool {
 /// The writer collects up to 64 KiB before it calls `out`, so `out` need not be buffered.
 ///
 /// # Errors
-/// What the output says.
+/// The error of the output.
 pub fn writer(format: Format, header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<Box<dyn Writer + Send>> {
     Ok(match format {
         Format::Perfetto => Box::new(perfetto::Perfetto::new(header, out)?),

@@ -61,7 +61,7 @@ impl JobTable {
     /// Writes the names of the columns.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     pub fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<JobTable> {
         let mut out = Out::new(out);
         out.text(&COLUMNS.join(","));

@@ -254,7 +254,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let mut rows: Option<Rows> = None;
     let mut lines = bytes.split(|b| *b == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
-        // What a crash left of a line is the last one and has no newline.
+        // A crash can leave half a line, which is the last one and has no newline.
         let cut = lines.peek().is_none();
         let fail = |message: String| ReadError::Syntax { line: index + 1, message };
         if line.trim_ascii().is_empty() {

@@ -21,7 +21,7 @@ pub struct Interval {
     pub exact: bool,
 }
 
-/// What the lines of a kernel trace say.
+/// The content of the lines of a kernel trace.
 #[derive(Clone, Debug, Default)]
 pub struct Switches {
     /// In the order of their ends.
@@ -40,7 +40,7 @@ impl Switches {
     }
 }
 
-/// Who came onto a CPU at the last switch there, and when.
+/// The thread that came onto a CPU at the last switch there, and when.
 struct Present {
     pid: u32,
     since: Time,

@@ -8,7 +8,7 @@
 //! | `kernel-place` | it runs only on the CPUs that the trace gives it |
 //! | `kernel-idle` | it runs all the time that it is given (only for processes that never sleep) |
 //!
-//! Of each task the first thread of its process is looked at. Time before the schedule's start and after its end does not
+//! Only the first thread of its process is looked at. Time before the schedule's start and after its end does not
 //! count.
 
 use crate::Trace;
@@ -17,7 +17,7 @@ use crate::kernel::{self, Switches};
 use crate::timeline::{self, Timeline};
 use takt_core::time::{Span, Time};
 
-/// What both sides say about one task.
+/// The statements of both sides about one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Its label.
@@ -37,7 +37,7 @@ pub struct Account {
 pub struct Comparison {
     /// Per task.
     pub accounts: Vec<Account>,
-    /// What does not agree by more than the tolerance.
+    /// The differences above the tolerance.
     pub findings: Vec<Finding>,
 }
 

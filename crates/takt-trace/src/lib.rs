@@ -2,7 +2,7 @@
 //!
 //! A [`Writer`] takes the engine's records as they come and needs no more memory for a long run than for a short one.
 //! JSON lines and CSV can be read back without loss ([`read`]); Perfetto's format is for looking at in its viewer.
-//! What was read can be drawn ([`gantt`], and [`page`] for a browser), counted ([`summary`]), checked against the rules of scheduling ([`check`])
+//! A trace that was read can be drawn ([`gantt`], and [`page`] for a browser), counted ([`summary`]), checked against the rules of scheduling ([`check`])
 //! and compared with another trace ([`diff`]). A response is divided by its causes ([`why`]). [`kernel`] reads the Linux kernel's own account of who ran, and
 //! [`kernel_check`] checks a run against it.
 

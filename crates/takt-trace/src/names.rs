@@ -74,7 +74,7 @@ pub(crate) fn policy(name: &str, scope: &str) -> String {
     Registry::standard().names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
 }
 
-/// What the policy of this plain name hosts; `None` for a policy that hosts none, or is not in the registry.
+/// The kind of hosting of the policy of this plain name; `None` for a policy that hosts none, or is not in the registry.
 pub(crate) fn hosts(name: &str) -> Option<Hosts> {
     Registry::standard().spec(name)?.hosts()
 }

@@ -1,6 +1,6 @@
 //! Perfetto's trace format, written by hand: a stream of `TracePacket` messages.
 //!
-//! What the viewer shows:
+//! The viewer shows:
 //! * CPU tracks with who runs, from *generic kernel task state events*. A task on several CPUs at once is shown there
 //!   as several threads ("lanes"), since a thread can only be on one; the first keeps the task's own number.
 //! * One track per task, grouped by partition as threads of a process: a slice per job from its release (or, if it had
@@ -29,7 +29,7 @@ use wire::{
     STATE_CLEARED, STOPPED, UNIT_TIME_NS, event, key,
 };
 
-/// What an annotation says.
+/// The value of an annotation.
 #[derive(Clone, Copy)]
 enum Note {
     Int(i64),
@@ -112,7 +112,7 @@ pub(crate) struct Perfetto {
     groups: Vec<String>,
     /// The CPUs of each place.
     cpus: Vec<Vec<u32>>,
-    /// What rounds are counted under, and whether they have tracks.
+    /// The name of the counters of rounds, and whether they have tracks.
     rounds: Vec<(String, bool)>,
     /// The process (pid) of each task.
     process: Vec<u64>,
@@ -309,7 +309,7 @@ impl Perfetto {
         }
     }
 
-    /// What the header says, as an instant at time zero.
+    /// The header, as an instant at time zero.
     fn about(&mut self, header: &Header) {
         let seed = header.seed.to_string();
         let about = [

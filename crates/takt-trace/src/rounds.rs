@@ -8,7 +8,7 @@ use takt_core::model::TaskId;
 use takt_core::record::{Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 
-/// What should have been and what was.
+/// Set point and actual value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracked {
     /// The set point.
@@ -81,7 +81,7 @@ impl Rounds {
 /// task's next burst, or the outer loop's correction.
 ///
 /// # Errors
-/// What the output says.
+/// The error of the output.
 pub fn csv(header: &Header, rounds: &Rounds, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "cpu,round,at_ns,task,set_point_ns,measured_ns,next_ns")?;
     let labels: Vec<String> = header.labels().iter().map(|l| crate::csv::quoted(l)).collect();

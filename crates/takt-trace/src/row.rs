@@ -1,4 +1,4 @@
-//! What both text formats share: a record as a flat row, and the header as JSON.
+//! The common part of both text formats: a record as a flat row, and the header as JSON.
 
 use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Quantity, Stamped, TaskLabel, Trace};
 use crate::{names, window_table};
@@ -55,7 +55,7 @@ pub(crate) struct Row<'a> {
     pub(crate) set_point: Option<i64>,
     #[serde(default)]
     pub(crate) measured: Option<i64>,
-    /// What follows from it: the next burst, or what is added to the next round.
+    /// The consequence: the next burst, or the addition to the next round.
     #[serde(default, alias = "correction")]
     pub(crate) next: Option<i64>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Row<'a> {
 /// overflow.
 const FAR: i64 = 1 << 56;
 
-/// What is wrong with a time, if it is out of reach.
+/// The fault of a time, if it is out of reach.
 fn within_reach(name: &str, ns: Option<i64>) -> Result<(), String> {
     match ns {
         Some(ns) if ns.unsigned_abs() > FAR as u64 => Err(format!("`{name}` is {ns} ns, which is more than two years")),

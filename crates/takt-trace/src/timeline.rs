@@ -19,7 +19,7 @@ pub struct Sample {
 /// A job on its CPUs without a break. Times are those of carrying out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
     /// Which.
     pub job: JobId,
@@ -49,7 +49,7 @@ pub struct Handler {
 /// A job that waits for something other than a CPU. Times are those of carrying out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
     /// The resource that it waits for; `None` when it sleeps or waits for something that the trace does not know.
     pub resource: Option<ResourceId>,
@@ -62,9 +62,9 @@ pub struct Wait {
 /// A task that holds a resource. Times are those of carrying out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// What it holds.
+    /// The resource that it holds.
     pub resource: ResourceId,
     /// When it got it.
     pub from: Time,
@@ -75,7 +75,7 @@ pub struct Hold {
 /// The life of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
     /// Its number.
     pub number: JobId,
@@ -85,7 +85,7 @@ pub struct Job {
     pub deadline: Option<Time>,
     /// When and how it ended, in the engine's time.
     pub finish: Option<(Time, Outcome)>,
-    /// What was left to do when it had been aborted.
+    /// The remaining work when it had been aborted.
     pub handler: Option<Handler>,
     /// In a window table: this activation of a process that signals its completions ended without the signal.
     pub cut_off: bool,
@@ -147,7 +147,7 @@ impl std::fmt::Display for Switch {
     }
 }
 
-/// What the policy of the system, or of a domain, is called in the course of a trace.
+/// The name of the policy of the system, or of a domain, in the course of a trace.
 #[derive(Clone, Debug)]
 pub struct Policies {
     alternatives: Vec<String>,
@@ -227,11 +227,11 @@ impl Policies {
 pub struct Asked {
     /// When.
     pub at: Time,
-    /// Whose job it was.
+    /// The task whose job it was.
     pub task: TaskId,
     /// Which.
     pub job: JobId,
-    /// What it asked for.
+    /// The resource that it requested.
     pub call: Call,
     /// Whether it got it.
     pub granted: bool,

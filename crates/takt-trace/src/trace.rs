@@ -1,4 +1,4 @@
-//! What a trace consists of, and what writes one.
+//! The parts of a trace, and its writers.
 
 use crate::names;
 use crate::quantity::Quantity;
@@ -9,10 +9,10 @@ use takt_core::model::{Completion, PartitionId, ResourceId, WindowTable};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 
-/// What a trace says about itself before its first record.
+/// The header of a trace before its first record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What made the records: `sim`, `run` or `kernel`.
+    /// The source of the records: `sim`, `run` or `kernel`.
     pub source: String,
     /// Name of the workload, usually its file.
     pub workload: String,
@@ -72,7 +72,7 @@ pub struct TaskLabel {
     pub pid: Option<u32>,
     /// The class of the kernel that schedules its process in a real run, as the workload has it; `None` if Takt does.
     pub class: Option<String>,
-    /// Of a process of a window table, how the end of its jobs is known: each of its releases is an activation, and a job is what
+    /// The rule by which the end of jobs of a process of a window table is known: each of its releases is an activation, and a job is what
     /// one completion signal ends. `None` where each release is a job.
     pub completion: Option<Completion>,
     /// It was added during the run, so that the file of the workload need not have it.
@@ -178,7 +178,7 @@ impl Header {
 /// A record and when it became real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped {
-    /// What the engine decided, with the engine's instant.
+    /// The decision of the engine, with the engine's instant.
     pub record: Record,
     /// When the driver had carried it out; the engine's instant in a simulation.
     pub applied: Time,
@@ -230,7 +230,7 @@ pub struct Footer {
 /// A whole trace in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// What it says about itself.
+    /// Its header.
     pub header: Header,
     /// The records in the engine's order.
     pub records: Vec<Stamped>,
@@ -261,7 +261,7 @@ pub trait Writer {
     /// Writes one record.
     ///
     /// # Errors
-    /// What the output says. Output is buffered, so an error may concern an earlier record.
+    /// The error of the output. Output is buffered, so an error may concern an earlier record.
     fn record(&mut self, record: &Stamped) -> io::Result<()>;
 
     /// Writes a change of the run from outside, after the records up to its instant. Outputs that are no traces ignore it.
@@ -303,13 +303,13 @@ pub trait Writer {
     /// Hands what was written so far to the output, so that it survives this process.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     fn flush(&mut self) -> io::Result<()>;
 
     /// Writes the end and hands everything to the output.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     fn finish(self: Box<Self>, footer: &Footer) -> io::Result<()>;
 }
 
@@ -327,7 +327,7 @@ pub enum ReadError {
     Syntax {
         /// The line, from one.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
 }

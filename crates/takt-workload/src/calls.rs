@@ -41,7 +41,7 @@ pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Place
     let mut asked = false;
     for round in 0..2 {
         let (mut at, mut begin) = (places.calls.iter(), places.steps);
-        // What the jobs of a round run for, and how long it is from the release of the first to that of the next round.
+        // The sum of the runtimes of a round, and the time from the release of the first to that of the next round.
         let (mut needed, mut time) = (Span::ZERO, Some(Span::ZERO));
         for (turn, number) in task.program.turns().zip(round * task.program.turns().count()..) {
             let job = Job { begin, asked, deadline: terms.deadline, steps: turn };

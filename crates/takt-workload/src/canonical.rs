@@ -145,7 +145,7 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
 }
 
-/// What only a simulated machine has.
+/// Keys that only a simulated machine has.
 fn write_machine(out: &mut String, workload: &Workload) {
     let (timing, scenario) = (&workload.system.timing, &workload.scenario);
     for (key, span) in TIMING_KEYS.into_iter().zip([timing.tick, timing.resolution, timing.lateness]) {

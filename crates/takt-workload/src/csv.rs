@@ -231,13 +231,13 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
 pub struct TaskRows {
     /// Its `set_id`.
     pub id: u64,
-    /// What its tasks are called, parallel to `tasks`: `T` and their `task_id`, as in a [`Workload`].
+    /// The names of its tasks, parallel to `tasks`: `T` and their `task_id`, as in a [`Workload`].
     pub names: Vec<String>,
     /// Its tasks.
     pub tasks: Vec<Task>,
 }
 
-/// What a task is called: its number is no name.
+/// The name of a task: its number is no name.
 fn name(id: &str) -> String {
     format!("T{id}")
 }

@@ -1,4 +1,4 @@
-//! What a file declares for its tasks: resources and servers.
+//! The declarations of a file for its tasks: resources and servers.
 
 use crate::node::Place;
 use std::collections::HashMap;

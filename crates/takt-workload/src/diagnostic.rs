@@ -1,4 +1,4 @@
-//! What is wrong with a file, where, and what to do about it.
+//! Faults of a file: message, place, and remedy.
 
 use crate::Source;
 use crate::code::Code;
@@ -22,15 +22,15 @@ pub struct Diagnostic {
     pub code: Code,
     /// How bad it is.
     pub severity: Severity,
-    /// What is wrong, in one line without a full stop.
+    /// The fault, in one line without a full stop.
     pub message: String,
     /// Where: bytes of [`Source::text`].
     pub span: Range<usize>,
-    /// What stands at the place; may be empty.
+    /// The label at the place; may be empty.
     pub label: String,
     /// Other places that belong to the fault, each with its label.
     pub related: Vec<(Range<usize>, String)>,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What each driver does with each key of a file, so that none is ignored silently.
+//! The treatment of each key of a file by each driver, so that none is ignored silently.
 //!
 //! [`TABLE`] names every key of a file and what it is to the two drivers. Most keys are honoured, or describe the side of the other
 //! driver: a simulation has no processes, and a run has no simulated work. The others are reported at their place.
@@ -11,7 +11,7 @@ use crate::simulated::is_real;
 use takt_core::input::Input;
 use takt_core::model::{Backlog, Late};
 
-/// What carries a workload out.
+/// The driver of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Driver {
     /// `takt sim`.
@@ -20,7 +20,7 @@ pub enum Driver {
     Run,
 }
 
-/// What a key is to a driver.
+/// The meaning of a key for a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     /// It is carried out.
@@ -134,7 +134,7 @@ const TABLE: [(&str, Use, Use); 89] = [
     ("copies", Honoured, Honoured),
 ];
 
-/// What a key is in this workload, if the table leaves that open.
+/// The meaning of a key in this workload, if the table leaves that open.
 fn conditional(workload: &Workload, key: &str) -> Use {
     let system = &workload.system;
     // Only jobs that an online policy schedules are late, or find their task busy.

@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// What the node is, in words.
+    /// The kind of the node, in words.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.kind {
             Kind::Map(_) => "a mapping",
@@ -167,7 +167,7 @@ impl Builder {
     fn close(&mut self, kind: Kind, span: Place, anchor: usize) -> Result<(), Diagnostic> {
         let size = match &kind {
             Kind::Scalar { .. } => 1,
-            // What is inside was counted when it was added; the size matters again only for aliases.
+            // The inside was counted when it was added; the size matters again only for aliases.
             Kind::List(items) => items.iter().fold(1_usize, |n, i| n.saturating_add(i.size)),
             Kind::Map(entries) => entries.iter().fold(1_usize, |n, e| n.saturating_add(e.value.size)),
         };

@@ -1,6 +1,6 @@
 //! Policies with their settings as text: `g-edf`, `rr:quantum=2ms`, or a mapping with a `name`.
 //!
-//! What can be set is declared by each policy ([`Setting`]); nothing here knows one of them by name.
+//! Each policy declares its settings ([`Setting`]); nothing here knows one of them by name.
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
@@ -19,7 +19,7 @@ use takt_core::policies::ipi::stability::{Unstable, stable};
 use takt_core::policies::mapping::MAPPER;
 use takt_core::time::Span;
 
-/// What is wrong with a policy's text.
+/// The fault of a policy's text.
 pub(crate) struct Fault {
     pub(crate) code: Code,
     pub(crate) message: String,
@@ -90,7 +90,7 @@ fn from_name(name: &str) -> Result<PolicySpec, Fault> {
     })
 }
 
-/// What of this policy can be set: what it declares itself, the size of a cluster in the clustered form, and the mapper.
+/// The settings of this policy: what it declares itself, the size of a cluster in the clustered form, and the mapper.
 fn settings(policy: &PolicySpec) -> impl Iterator<Item = &'static Setting> {
     let cluster = (policy.scope == Scope::Clustered).then_some(&CLUSTER);
     let mapper = policy.maps().then_some(&MAPPER);
@@ -125,7 +125,7 @@ pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Settin
     })
 }
 
-/// What a setting takes, in words.
+/// The values of a setting, in words.
 fn expected(kind: &Kind) -> String {
     let range = |low: String, high: String| format!("from {low} to {high}");
     match *kind {
@@ -322,7 +322,7 @@ fn parse(text: &str) -> Result<PolicySpec, Fault> {
 /// `c-edf:cluster=4`.
 ///
 /// # Errors
-/// What of it is unknown or out of range, with the nearest name and all names or the range, and that gains make a control
+/// The settings that are unknown or out of range, with the nearest name and all names or the range, and that gains make a control
 /// loop unstable; in words for the user.
 pub fn policy_from_text(text: &str) -> Result<PolicySpec, PolicyFault> {
     let checked = |policy| check(&policy).map_or(Ok(policy), Err);

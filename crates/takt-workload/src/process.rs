@@ -1,4 +1,4 @@
-//! What a workload says of the process of a task.
+//! The process of a task in a workload.
 
 use crate::process_settings::{Output, ProcessSettings};
 use crate::settings::Client;
@@ -58,7 +58,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What the engine need not know of a task.
+/// The properties of a task that the engine need not know.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct TaskInfo {
     /// Its name, unique in the workload: its `name`, or that of its partition and its number there (`SC1-1`).
@@ -73,7 +73,7 @@ pub struct TaskInfo {
     pub init: bool,
     /// When its process is started.
     pub spawn: Spawn,
-    /// What becomes of the work of an aborted job, if the file says it ([`TaskInfo::abort_rule`]).
+    /// The rule for the work of an aborted job, if the file says it ([`TaskInfo::abort_rule`]).
     pub on_abort: Option<OnAbort>,
     /// Name of the signal that tells the process of an abort (`on_abort: signal=USR2`), if the file says it.
     pub abort_signal: Option<&'static str>,
@@ -83,7 +83,7 @@ pub struct TaskInfo {
     pub observed: Option<Observed>,
     /// Whether its process is given what a client of the scheduler needs.
     pub client: Client,
-    /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
+    /// The reaction when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
     /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
     pub on_miss: Option<Box<Reaction>>,
@@ -108,7 +108,7 @@ impl TaskInfo {
         self.cmd.is_some() || self.thread_of.is_some()
     }
 
-    /// What becomes of the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
+    /// The rule for the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
     /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` receives a signal.
     #[must_use]
     pub fn abort_rule(&self, handler: bool) -> OnAbort {

@@ -14,7 +14,7 @@ const STANDARD_INPUT: &str = "-";
 pub struct Unreadable {
     /// Its name, and as much of its text as helps to show the fault.
     pub source: Source,
-    /// What is wrong.
+    /// The fault.
     pub diagnostic: Diagnostic,
 }
 
@@ -135,7 +135,7 @@ impl Source {
     }
 }
 
-/// What other files of Takt have in their first line, what they are, and what reads them.
+/// The first lines of other files of Takt, the kinds of these files, and the commands that read them.
 const OTHERS: [(&str, &str, &str); 3] = [
     ("{\"takt_trace\":", "a trace", "`takt trace show` draws it"),
     ("at_ns,applied_ns,", "a trace", "`takt trace show` draws it"),

@@ -38,7 +38,7 @@ const CHANGE_KEYS: [&str; 15] = [
     "policy",
     "domain",
 ];
-/// What is only said of a task, with the key whose `yes` would be the opposite.
+/// A statement about a task, with the key whose `yes` would be the opposite.
 const SAID: [(&str, &str); 5] =
     [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter"), ("release", "")];
 const CHANGE_HINT: &str = "write `{at: 1s, task: a, share: 0.3}`, or in place of `share` another `period`, `skew: -2ms`, \
@@ -108,7 +108,7 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
     Some(Steal { period, length })
 }
 
-/// What one entry of `changes` asks for, before the values that it leaves as they are can be known.
+/// The request of one entry of `changes`, before the values that it leaves as they are can be known.
 enum Wish<'n> {
     Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
     Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
@@ -117,7 +117,7 @@ enum Wish<'n> {
     Policy { entry: &'n Entry, domain: Option<(u16, Place)> },
 }
 
-/// What a change of mode is about.
+/// The subject of a change of mode.
 #[derive(Clone, Copy)]
 struct Mode {
     period: Span,
@@ -175,7 +175,7 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
         change(reader, node, &names, &workload.domains, workload.settings.duration, &mut wishes);
     }
     wishes.sort_by_key(|(at, _)| *at);
-    // What a change does not name stays as it is at that time.
+    // A value that a change does not name stays as it is at that time.
     let mut shares: HashMap<TaskId, (Option<u32>, u32)> = HashMap::new();
     let mut modes: HashMap<TaskId, Mode> = HashMap::new();
     let mut policies = Policies::new(workload.system.policy, own);

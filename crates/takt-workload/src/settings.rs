@@ -1,4 +1,4 @@
-//! What a workload says beside its schedule, and what the command line says about a workload.
+//! Settings of a workload beside its schedule, and those of the command line.
 
 use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use takt_core::model::{PolicySpec, TableRules};
 use takt_core::power::PowerSpec;
 use takt_core::time::Span;
 
-/// What a workload says beside its schedule.
+/// Settings of a workload beside its schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Working directory of all tasks: the file's own, unless `set_cwd` is off or the workload comes through a pipe.
@@ -24,7 +24,7 @@ pub struct Settings {
     pub priority: u8,
     /// How the executive keeps a preempted process off its CPU.
     pub dispatch: Dispatch,
-    /// What becomes of the tasks if the executive dies.
+    /// The rule for the tasks if the executive dies.
     pub on_crash: OnCrash,
     /// Treatment of CPUs of the window table that the machine lacks.
     pub missing_cpus: MissingCpus,
@@ -108,7 +108,7 @@ impl Dispatch {
     }
 }
 
-/// What becomes of the tasks if the executive dies.
+/// The rule for the tasks if the executive dies.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum OnCrash {
     /// They are killed.
@@ -158,7 +158,7 @@ pub struct AssignedPriorities {
     pub fallback: bool,
 }
 
-/// What the command line says about a workload; it wins over the file.
+/// The settings of the command line; they win over the file.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The machine is CPUs 0 to `cpus - 1`.

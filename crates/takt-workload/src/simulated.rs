@@ -7,7 +7,7 @@ use takt_core::model::{Program, Step, TaskId, Timing};
 use takt_core::scenario::Scenario;
 
 impl Workload {
-    /// What only a simulation carries out, in the words of the file: each key with the tasks that have it, or with none for a key
+    /// The keys that only a simulation carries out, in the words of the file: each key with the tasks that have it, or with none for a key
     /// of the whole file. A real machine has costs of its own, and a real job does what its program does.
     #[must_use]
     pub fn simulated_only(&self) -> Vec<(&'static str, Vec<TaskId>)> {

@@ -20,7 +20,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// What to do about a file that cannot be opened, read or written.
+/// The remedy for a file that cannot be opened, read or written.
 #[must_use]
 pub fn remedy(why: &io::Error) -> &'static str {
     match why.kind() {

@@ -1,4 +1,4 @@
-//! What jobs do and need: `steps`, `execution`, `handler`, `releases`; and the shared resources that steps name.
+//! The programs and demands of jobs: `steps`, `execution`, `handler`, `releases`; and the shared resources that steps name.
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
@@ -103,7 +103,7 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
     let faults = reader.diagnostics.len();
     let items = bounded(reader, node, "steps", STEP_HINT, MAX_STEPS)?;
     let mut steps = Vec::with_capacity(items.len());
-    // What is held, with the place of its lock.
+    // The held resources, with the places of their locks.
     let mut held: Vec<(ResourceId, String, Place)> = Vec::new();
     let mut needed = Span::ZERO;
     let mut calls = Vec::new();

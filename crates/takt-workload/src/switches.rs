@@ -26,7 +26,7 @@ pub(crate) struct Policies {
     commanded: bool,
     /// Whether its settings suit each other. Later changes would be blamed for the first bad one.
     stable: bool,
-    /// What has been found to fit where.
+    /// The combinations that fit.
     known: HashSet<(Option<u16>, u16)>,
 }
 
@@ -37,7 +37,7 @@ impl Policies {
         Policies { spec, named: own.unwrap_or(spec), commanded: own.is_some(), stable, known: HashSet::new() }
     }
 
-    /// What the value of `policy` in a change asks for. `all` is the list of changes.
+    /// The request of the value of `policy` in a change. `all` is the list of changes.
     pub(crate) fn change(
         &mut self,
         reader: &mut Reader,
@@ -83,7 +83,7 @@ impl Policies {
         }
         let mut to = policy::read(reader, &entry.value)?;
         if domain.is_none() && self.commanded {
-            // Who names a policy wants to see what that one does.
+            // A user who names a policy wants to see its behaviour.
             let (policy, own) = (policy_name(&self.spec), policy_name(&to));
             reader.push(
                 Diagnostic::warning(

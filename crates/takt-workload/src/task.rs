@@ -97,7 +97,7 @@ pub(crate) const ONLINE_KEYS: [&str; 15] = [
     "on_abort",
 ];
 
-/// What says when jobs are released; a task has one of them.
+/// The key for the releases of jobs; a task has one of them.
 const ARRIVALS: [&str; 4] = ["period", "releases", "batch", "event"];
 
 /// A task or process as the file has it.
@@ -135,7 +135,7 @@ pub(crate) struct RawTask {
     steps: Option<steps::Steps>,
     /// The place of the `utility`.
     utility: Option<Place>,
-    /// What needs no place: `execution`, `handler`, `reservation`, `server`, `priority`, `share`, `importance`.
+    /// Keys that need no place: `execution`, `handler`, `reservation`, `server`, `priority`, `share`, `importance`.
     plain: Plain,
     /// Whether every key could be read. Rules between keys are checked only then.
     pub(crate) sound: bool,
@@ -554,7 +554,7 @@ impl RawTask {
         }
     }
 
-    /// What the engine need not know.
+    /// Properties that the engine need not know.
     pub(crate) fn info(&self, name: String, partition: Option<usize>) -> TaskInfo {
         TaskInfo {
             name,
@@ -655,7 +655,7 @@ pub(crate) fn check_runtime(
     if let Some(given) = task.deadline
         && given < needed
     {
-        // What is declared is the most that a job may need; a simulated one can need less.
+        // The declaration is the most that a job may use; a simulated one can use less.
         let least = match &task.program.execution {
             Execution::Declared => needed,
             Execution::Uniform { least, .. } => *least,
@@ -704,7 +704,7 @@ pub(crate) fn check_runtime(
     }
 }
 
-/// What the task lacks that the policy cannot do without: its keys.
+/// The keys that the task lacks and the policy requires.
 fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static str> {
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs

@@ -16,7 +16,7 @@ use takt_core::scenario::Scenario;
 pub struct Workload {
     /// Where it was read from.
     pub source: Source,
-    /// What the engine needs.
+    /// The engine's part.
     pub system: System,
     /// Names and commands, parallel to [`System::tasks`].
     pub tasks: Vec<TaskInfo>,
@@ -42,13 +42,13 @@ pub struct Workload {
     pub resources: Vec<String>,
     /// Where keys are that a driver may not carry out ([`Workload::ignored_by`]).
     pub key_places: Vec<(&'static str, Range<usize>)>,
-    /// What a simulated machine costs and what happens to it.
+    /// The costs and disturbances of a simulated machine.
     pub scenario: Scenario,
     /// Everything else.
     pub settings: Settings,
     /// The tasks of the kernel's classes, after [`Workload::hand_over`].
     pub handed: Option<Box<Handed>>,
-    /// What is legal but suspicious, in the order of the file.
+    /// The warnings, in the order of the file.
     pub warnings: Vec<Diagnostic>,
 }
 

@@ -211,7 +211,7 @@ fn power_of(reader: &mut Reader, root: &Node, options: &Options, workload: &mut 
     }
 }
 
-/// What may not stand beside a window table, and whether it does.
+/// A key that may not stand beside a window table, and whether it does.
 fn beside_table(reader: &mut Reader, root: &Node) -> bool {
     let Some(table) = root.get("windows").or(root.get("partitions")) else { return false };
     let others = [
@@ -421,7 +421,7 @@ fn preset(reader: &mut Reader, root: &Node, system: &mut System) {
     }
 }
 
-/// What the file and the command line say outside of slices and tasks.
+/// The settings of the file and the command line outside of slices and tasks.
 struct Top<'n> {
     root: &'n Node,
     options: &'n Options,
@@ -576,7 +576,7 @@ impl Top<'_> {
         }
     }
 
-    /// What may not stand beside `domains`.
+    /// The keys that may not stand beside `domains`.
     fn beside_domains(&self, reader: &mut Reader, domains: &Entry) {
         let own = self.policy.filter(|(policy, _)| *policy != domains::domains_policy()).map(|(_, entry)| entry);
         for entry in own.into_iter().chain(self.root.get("placement")) {

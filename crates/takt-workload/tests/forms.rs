@@ -453,7 +453,7 @@ fn task_sets_load_from_csv() {
     let sets = load_sets(&csv(many)).unwrap();
     assert_eq!(sets.iter().map(|set| (set.id, set.tasks.len())).collect::<Vec<_>>(), [(9, 2), (4, 1)]);
     assert_eq!(sets[0].names, ["T0", "T1"]);
-    // Of several sets, one that cannot meet its deadlines is one to be judged.
+    // A set among several that cannot meet its deadlines is one to be judged.
     let sets = load_sets(&csv(&many.replace("4,0,2,2,3", "4,0,9,2,3"))).unwrap();
     assert_eq!((sets[1].id, sets[1].tasks[0].runtime), (4, Some(Span::from_us(9))));
     let one = "set_id,task_id,C_us,D_us,T_us\n4,1,1,2,3\n4,0,9,2,3\n";

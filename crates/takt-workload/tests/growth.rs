@@ -1,6 +1,6 @@
-//! What reading takes grows no faster than the text.
+//! The memory that reading requests grows no faster than the text.
 //!
-//! Counted is the memory that is asked for, in bytes, for a text and for one of twice the length: what is copied, collected or
+//! It is counted in bytes, for a text and for one of twice the length: what is copied, collected or
 //! printed once more for each line, or for each fault, makes that four times as much. Time would be a measurement.
 
 use std::alloc::{GlobalAlloc, Layout, System as Heap};
@@ -40,7 +40,7 @@ fn source(text: String) -> Source {
     Source { name: "test.yaml".to_owned(), text }
 }
 
-/// What `read` asks for when it is given `size`, in bytes.
+/// The memory that `read` requests when it is given `size`, in bytes.
 fn bytes(size: usize, read: &dyn Fn(usize)) -> usize {
     let before = BYTES.with(Cell::get);
     read(size);

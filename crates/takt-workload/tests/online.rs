@@ -377,7 +377,7 @@ fn changes_of_another_policys_settings_are_left_out() {
     assert!(w.scenario.changes.iter().all(|(_, what)| !matches!(what, Input::Configure { .. })));
     assert_eq!((w.scenario.changes.len(), w.warnings.len()), (13, 3));
     assert_eq!(w.warnings[0].code, Code::UnknownSetting);
-    // Of the same name, but of another kind.
+    // The same name, but another kind.
     let text =
         "policy: pd2\ntasks: [{name: a, period: 100ms, runtime: 1ms}]\nchanges: [{at: 1s, policy: {quantum: 5ms}}]";
     let options_rr = Options { policy: Some(spec("rr")), ..Options::default() };

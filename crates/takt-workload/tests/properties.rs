@@ -180,7 +180,7 @@ fn steps() -> impl Strategy<Value = String> {
     })
 }
 
-/// What a job needs, with or without a word about it.
+/// The demand of a job, with or without a word about it.
 fn need() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("runtime: 1ns".to_owned()),
@@ -192,7 +192,7 @@ fn need() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What a job is worth, with or without a word about it.
+/// The utility of a job, with or without a word about it.
 fn utility() -> impl Strategy<Value = String> {
     let amount =
         || prop_oneof![(0_u32..90).prop_map(|n| n.to_string()), (1_u32..99).prop_map(|n| format!("3.0{n:02}"))];

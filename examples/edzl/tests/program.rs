@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// What the command whose arguments begin so ends with, and what it says.
+/// The status and output of the command whose arguments begin so.
 const SHOWN: [(&str, i32, &str); 5] = [
     ("policies edzl", 0, "no time to lose"),
     ("check examples/edzl/edzl.yaml", 0, "g-edzl"),

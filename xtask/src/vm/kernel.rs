@@ -51,7 +51,7 @@ pub(crate) fn fetch(dir: &Path, flavours: &[&str]) -> Result<Vec<Kernel>> {
     Ok(kernels)
 }
 
-/// What an earlier call downloaded.
+/// The download of an earlier call.
 fn cached(dir: &Path, flavour: &str) -> Option<Kernel> {
     let names = fs::read_dir(dir).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let ending = format!("-{flavour}-amd64");

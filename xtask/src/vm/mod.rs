@@ -41,7 +41,7 @@ const SEQUENCES: u32 = 10;
 /// The comparison of real runs with their simulation, which has a folder of its own there: it runs where time is virtual.
 const OUTCOMES: [&str; 5] = ["-p", "takt-cli", "--test", "outcomes", "--no-run"];
 
-/// What to boot.
+/// The system to boot.
 #[derive(Default)]
 pub(crate) struct Options {
     kernel: Option<String>,
@@ -249,7 +249,7 @@ fn kernels(dir: &Path, flavours: &[&str]) -> Result<Vec<Kernel>> {
     }
 }
 
-/// What this machine has to have, or what it lacks with the way to get it.
+/// The requirement of this machine, or the missing one with the way to get it.
 fn requirements() -> std::result::Result<(), String> {
     let works = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
     if !works(QEMU) {

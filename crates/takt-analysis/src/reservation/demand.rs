@@ -23,7 +23,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// What it can have by deadlines in an interval of this length, rounded up.
+    /// The most that it can have by deadlines in an interval of this length, rounded up.
     fn due(&self, length: u64) -> u128 {
         let Times { runtime, deadline, period } = self.times;
         let (whole, rest) = (u128::from(length / period), length % period);
@@ -45,7 +45,7 @@ pub(super) fn fits(claims: &[Claim]) -> Result<(), String> {
         return Err("reservations above one CPU are inconclusive".into());
     }
     let too_long = || "the test of the servers takes too long".to_owned();
-    // What comes in the second hyperperiod is due as in the first.
+    // The demand of the second hyperperiod is due as in the first.
     let multiple = |all: u128, t: &Times| (all / gcd(all, t.period.into())).checked_mul(t.period.into());
     let hyperperiod = times.iter().try_fold(1, multiple).and_then(|all| u64::try_from(all).ok());
     let end = [hyperperiod, fine_slope_bound(&times)].into_iter().flatten().min().filter(|end| *end < HORIZON);

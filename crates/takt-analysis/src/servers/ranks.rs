@@ -1,9 +1,9 @@
-//! What servers are ranked by, and servers as tasks.
+//! The ranks of servers, and servers as tasks.
 
 use takt_core::model::{Arrival, Order, PolicySpec, Reservation, Server, System, Task, TaskId};
 use takt_core::time::Span;
 
-/// What tasks and servers are ranked by.
+/// The order of tasks and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
     Period,

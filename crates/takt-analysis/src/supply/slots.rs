@@ -13,12 +13,12 @@ pub struct Supply {
     pub(super) frame: u128,
     /// Begin and end of each, ascending and apart.
     pub(super) slots: Vec<(u128, u128)>,
-    /// What the slots before each one give together; one more entry for all of them.
+    /// The supply of the slots before each one; one more entry for all of them.
     pub(super) before: Vec<u128>,
 }
 
 impl Supply {
-    /// What a table surely gives to a partition; `None` when a slice gives it several CPUs at once, or there is no table. Where
+    /// The guaranteed supply of a table to a partition; `None` when a slice gives it several CPUs at once, or there is no table. Where
     /// its part depends on what others leave, nothing is sure. O(slices).
     #[must_use]
     pub fn of(system: &System, partition: PartitionId) -> Option<Supply> {
@@ -47,12 +47,12 @@ impl Supply {
         (at > 0).then_some(Supply { frame: at, slots, before })
     }
 
-    /// What a frame gives.
+    /// The supply of a frame.
     pub(super) fn per_frame(&self) -> u128 {
         self.before[self.slots.len()]
     }
 
-    /// What is given from time zero to `t`. O(log slots).
+    /// The supply from time zero to `t`. O(log slots).
     pub(super) fn until(&self, t: u128) -> u128 {
         let (frames, rest) = (t / self.frame, t % self.frame);
         let begun = self.slots.partition_point(|(from, _)| *from < rest);

@@ -160,7 +160,7 @@ pub fn responses(set: Ranked<'_>) -> Vec<Response> {
     let mut before: Option<(usize, u64)> = None;
     for place in priorities.places() {
         let i = priorities.order()[place];
-        // Of equals the last one comes first, so this is the utilisation of it and those before it.
+        // Among equals the last one comes first, so this is the utilisation of it and those before it.
         while summed < priorities.level(place) {
             let t = &times[priorities.order()[summed]];
             level.add(t.runtime, t.period);
@@ -225,7 +225,7 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
     for (place, &i) in priorities.order().iter().enumerate() {
         let task = &tasks[i];
         let above: Vec<Task> = priorities.above(place).map(|o| tasks[o]).collect();
-        // What just fits by a point in time; none where it cannot be counted.
+        // The most that just fits by a point in time; none where it cannot be counted.
         let filled = |at: u64| {
             let add = |work: u64, o: &Task| work.checked_add(at.div_ceil(o.period).checked_mul(o.runtime)?);
             above.iter().try_fold(task.runtime, add).map(|work| (at, work))

@@ -164,7 +164,7 @@ fn response_time(
     search(task.runtime, most, || effort.spend(LOOKS * tasks.len()), step).map_err(|Endless| None)
 }
 
-/// What a task can keep a CPU from another one.
+/// The most that a task can keep a CPU from another one.
 struct Interference {
     runtime: u64,
     period: u64,
@@ -175,7 +175,7 @@ struct Interference {
 }
 
 impl Interference {
-    /// Of a task with this bound of its response time, for one with this deadline.
+    /// Interference of a task with this bound of its response time, for one with this deadline.
     fn new(task: &Task, bound: Option<u64>, deadline: u64) -> Interference {
         let Task { runtime, period, deadline: own } = *task;
         let response = bound.unwrap_or(own).min(own);

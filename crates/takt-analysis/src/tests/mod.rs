@@ -29,7 +29,7 @@ pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
 
 pub(crate) use takt_core::policies::split::demand::Effort;
 
-/// What a test says about a set.
+/// The result of a test for a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
     /// All deadlines are met.
@@ -80,7 +80,7 @@ pub enum Why {
     Demand {
         /// Since the common release.
         at: u64,
-        /// What is due.
+        /// The demand that is due.
         due: u64,
     },
     /// This task's runtime is above its deadline or period.
@@ -162,7 +162,7 @@ fn found(verdict: Verdict, why: Why) -> Finding {
 pub struct Test {
     /// Its name on the command line and in tables.
     pub name: &'static str,
-    /// What it can prove, for tasks released together.
+    /// The strength of its proof, for tasks released together.
     pub kind: Kind,
     /// Whether it is about one CPU; on several it says nothing.
     pub one_cpu: bool,
@@ -221,7 +221,7 @@ impl Test {
         }
     }
 
-    /// What it can prove about this set. Exact is a test whose `no` means that some releases which may happen lead to a miss.
+    /// The strength of its proof about this set. Exact is a test whose `no` means that some releases which may happen lead to a miss.
     #[must_use]
     pub fn kind_for(&self, set: &TaskSet) -> Kind {
         let proves = match self.method {
@@ -337,7 +337,7 @@ pub static TESTS: &[Test] = &[
     place("ceqd_ffd", "semi-partitioned C=D: first fit, decreasing", CEQD, Fit::First, true, Split::Tight),
 ];
 
-/// What no scheduler can do.
+/// A necessary condition for every scheduler.
 fn impossible(set: &TaskSet, cpus: u64) -> Option<Finding> {
     if let Some(task) = set.tasks.iter().position(|t| t.runtime > t.deadline) {
         return Some(found(Verdict::Unschedulable, Why::TooLong(task)));
@@ -422,7 +422,7 @@ fn gfb(set: &TaskSet, cpus: u64) -> Finding {
     }
 }
 
-/// What the tests of global policies are not made for: deadlines beyond the periods, and runtimes beyond the deadlines, with which
+/// Limits of the tests of global policies: deadlines beyond the periods, and runtimes beyond the deadlines, with which
 /// their conditions mean nothing.
 fn beyond_global_tests(set: &TaskSet) -> Option<Finding> {
     if !set.is_constrained() {

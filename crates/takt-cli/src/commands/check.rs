@@ -338,7 +338,7 @@ fn left_out(workload: &Workload) -> Vec<String> {
     keys.map(|(key, _)| format!("`{key}`")).collect()
 }
 
-/// What a regulator does: its loops and the shares that come out.
+/// The behaviour of a regulator: its loops and the resulting shares.
 fn print_control(workload: &Workload, report: &ControlReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n{report}")?;
     for cpu in &report.cpus {
@@ -394,7 +394,7 @@ struct Tables<'a> {
     report: TableReport,
     /// All budgets fit their windows.
     fits: bool,
-    /// Of the partitions that have a policy of their own.
+    /// Verdicts about the partitions that have a policy of their own.
     guests: Vec<supply::Verdict>,
 }
 
@@ -598,7 +598,7 @@ impl Tables<'_> {
     }
 }
 
-/// What verdicts that all say yes prove together.
+/// The joint proof of verdicts that all say yes.
 fn kind_of(guests: &[supply::Verdict]) -> online::Kind {
     let exact = guests.iter().all(|v| v.kind == online::Kind::Exact);
     if exact { online::Kind::Exact } else { online::Kind::Sufficient }

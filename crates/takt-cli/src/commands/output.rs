@@ -1,4 +1,4 @@
-//! What `sim` and `run` can do with a trace while it comes into being: write it, keep it to draw.
+//! The uses of a trace in `sim` and `run` during the schedule: write it, keep it to draw.
 
 use super::behind::{Single, Thread, behind};
 use super::series::{self, Bound, Current, Origin, Series};
@@ -157,7 +157,7 @@ fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "html")
 }
 
-/// What a file of records holds.
+/// The contents of a file of records.
 #[derive(Clone, Copy)]
 enum Kind {
     Trace,

@@ -157,7 +157,7 @@ fn names(profile: &'static Profile) -> String {
     format!("Forms: {}. Every task needs: {needs}.", forms(profile).join(" "))
 }
 
-/// What can be set: what the policy declares, and the size of a cluster and the mapper if it has such forms.
+/// The settings: those that the policy declares, and the size of a cluster and the mapper if it has such forms.
 fn settings(profile: &'static Profile) -> Vec<&'static Setting> {
     let cluster = profile.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
     let mapper = profile.scopes.iter().any(|s| PolicySpec::new(profile, *s).maps()).then_some(&MAPPER);
@@ -168,7 +168,7 @@ fn row(setting: &Setting, default: &str) -> Vec<String> {
     vec![setting.name.into(), takes(&setting.kind), default.into(), setting.summary.into()]
 }
 
-/// What a setting takes, in words.
+/// The values of a setting, in words.
 fn takes(kind: &Kind) -> String {
     match *kind {
         Kind::Duration(low, high) => format!("{} to {}", duration_text(low), duration_text(high)),

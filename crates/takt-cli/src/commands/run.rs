@@ -258,7 +258,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         windows_lost: report.windows_lost,
         simulated: false,
     };
-    // Who asked for the end must get it, even if standard output is a pipe without a reader.
+    // A client that requested the end must get it, even if standard output is a pipe without a reader.
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     // A failure to print must not keep the files from their ends.
@@ -313,7 +313,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
     let places = if args.no_control || !system.windows.is_empty() { 0 } else { args.spare_tasks };
     takt_exec::reserve(&mut system, &mut processes, usize::from(places));
     let engine = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
-    // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
+    // Properties of simulation alone, such as a load, say nothing of the room that the real jobs leave.
     let mut own = own.clone();
     own.clear_simulated();
     let realtime = realtime(&own)?;
@@ -1171,7 +1171,7 @@ fn remarks_on_reactions(workload: &Workload, report: &Report) -> Vec<String> {
     remarks
 }
 
-/// What is worth knowing beside the figures: notes and warnings.
+/// Notes and warnings beside the figures.
 fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut remarks = Vec::new();
     if !realtime {

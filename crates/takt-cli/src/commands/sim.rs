@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             takt_sim::replay(&mut engine, &replay.steps, &mut sink);
             None
         }
-        // Who only counts is not held up by records.
+        // A run that only counts is not held up by records.
         None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink.0, tick)),
         None => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink, tick)),
     };
@@ -383,7 +383,7 @@ fn prepare(
     Ok((length, replayed))
 }
 
-/// What was simulated, above the table.
+/// The heading above the table.
 fn heading(
     workload: &Workload,
     length: Span,
@@ -423,7 +423,7 @@ fn general(workload: &Workload, replayed: bool) -> Vec<String> {
     notes
 }
 
-/// What `--json` says of the record.
+/// The record in the output of `--json`.
 fn replay_json(path: &Path, replay: &Replay) -> serde_json::Value {
     let difference = |d: &steps::fingerprint::Difference| json!({"key": d.key, "recorded": d.recorded, "now": d.asked});
     json!({"record": path.to_string_lossy(), "what_if": replay.is_what_if(), "doubts": replay.doubts,

@@ -463,7 +463,7 @@ fn whole(value: &Value, least: u64, most: u64) -> Option<u64> {
     value.as_u64().filter(|number| (least..=most).contains(number))
 }
 
-/// What may be missing; the outer `None` is what is there and wrong.
+/// An optional value; the outer `None` is a present and wrong one.
 fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<Option<T>> {
     if value.is_null() { Some(None) } else { read(value).map(Some) }
 }

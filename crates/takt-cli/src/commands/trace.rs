@@ -543,7 +543,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let own = |p: &&CpuSet| p.len() == 1 && p.is_disjoint(&header.kernel_cpus);
     let singles = header.places.iter().filter(own).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<CpuSet>();
-    // What `--cpus` makes is CPUs 0 to N-1; any other machine is the file's, or the real one.
+    // `--cpus` makes CPUs 0 to N-1; any other machine is the file's, or the real one.
     let count = u16::try_from(machine.len()).ok().filter(|n| *n > 0 && machine == CpuSet::first(usize::from(*n)));
     let mut input = Input {
         file: file.to_path_buf(),
@@ -579,7 +579,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
             workload = other;
         }
     }
-    // What a policy that is not the file's leaves out of it was said when the trace was made, to whom named it.
+    // Another policy than the file's leaves parts out, which were reported when the trace was made.
     if input.policy.is_none() {
         warn(&workload.source, &workload.warnings);
     }

@@ -57,7 +57,7 @@ impl Method {
         }
     }
 
-    /// What a verdict about this set proves.
+    /// The strength of a verdict about this set.
     pub(crate) fn kind(&self, set: &TaskSet) -> Kind {
         match self {
             Method::Test(test) => test.kind_for(set),

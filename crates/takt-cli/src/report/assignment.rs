@@ -14,7 +14,7 @@ pub(crate) struct Placed {
     pub(crate) period: Option<Span>,
     /// Whether it fits there; what does not is on a CPU that has too much to do, or may have.
     pub(crate) fits: bool,
-    /// What runs where, in the order of time: one piece for a task that is not split.
+    /// The pieces and their CPUs, in the order of time: one piece for a task that is not split.
     pub(crate) pieces: Vec<Piece>,
 }
 

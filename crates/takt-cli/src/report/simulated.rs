@@ -1,4 +1,4 @@
-//! What a summary says of a simulation alone: what the machine cost, what happened to it, who got how much of the CPUs.
+//! The parts of a summary that only a simulation has: costs of the machine, disturbances, shares of the CPUs.
 
 use super::power::Power;
 use super::tables::{percent, table};
@@ -15,7 +15,7 @@ use takt_trace::rounds::Rounds;
 use takt_trace::timeline::{Policies, Switch};
 use takt_workload::Workload;
 
-/// What is counted beside the engine's own counters.
+/// The counts beside the engine's own counters.
 pub(crate) struct Notes {
     /// Calls for other terms, and how many of them were refused, by task.
     calls: Vec<(u64, u64)>,
@@ -149,7 +149,7 @@ impl Simulated<'_> {
         self.workload.resources.get(usize::from(resource.0)).map_or("a resource", String::as_str)
     }
 
-    /// Who waits for what, and who holds that.
+    /// The waiting tasks, the resources and their holders.
     fn cycle<'a>(&'a self, deadlock: &'a Deadlock) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
         let owners = deadlock.cycle.iter().cycle().skip(1);
         let named = |(&(task, resource), &(owner, _))| (self.name(task), self.resource(resource), self.name(owner));
@@ -353,7 +353,7 @@ fn load(task: &Task) -> Option<i64> {
     Some((i128::from(runtime.ns()) * 1_000_000 / i128::from(period.ns())) as i64)
 }
 
-/// What the policy itself says that each task will get, in millionths of a CPU.
+/// The policy's own prediction of the share of each task, in millionths of a CPU.
 fn predicted(system: &System) -> Option<Vec<i64>> {
     let report = takt_analysis::control::report(system)?;
     let mut shares = vec![0; system.tasks.len()];

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use std::io::{self, Write};
 use takt_core::time::Span;
 
-/// What stands in a row and column.
+/// The content of a row and column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cell {
     /// Words or a number.

@@ -147,7 +147,7 @@ fn how_late_jobs_can_be_is_told_in_every_form() {
     let said = room.takt(&["check", "w.yaml"]).expect(0).stdout;
     assert!(said.contains("no job is later than 2ms"), "{said}");
     assert_eq!(room.takt(&["check", "w.yaml", "--json"]).json()["gedf_tardiness_ns"], 2_000_000);
-    // What the bound does not count takes it away.
+    // The bound loses the part that it does not count.
     let room = Room::with(&format!("policy: g-edf\ncpus: 0-1\ncosts: {{context_switch: 10us}}\n{three}"));
     assert!(!room.takt(&["check", "w.yaml"]).expect(0).stdout.contains("later than"));
 }
@@ -289,7 +289,7 @@ fn a_workload_gives_a_table() {
     let json = room.takt(&["analyze", file.to_str().unwrap(), "--test", "edf,rm-rta", "--json"]).json();
     assert_eq!(json["sets"][0]["tests"][0]["schedulable"], true, "{json}");
     assert_eq!(json["sets"][0]["tests"][1]["says"], "no", "{json}");
-    // What no test takes into account is said and not ignored.
+    // Properties that no test takes into account are reported and not ignored.
     let room = Room::with("policy: edf\ntasks: [{runtime: 1ms, period: 10ms, budget: 500us}]\n");
     let said = room.takt(&["analyze", "w.yaml", "--test", "edf"]).expect(0).stdout;
     assert!(said.contains("unknown") && said.contains("budget"), "{said}");
@@ -301,7 +301,7 @@ fn offsets_make_an_exact_test_sufficient() {
     let room = Room::with(&format!("policy: edf\ntasks: [{{{task}}}, {{{task}, offset: 5ms}}]\n"));
     let said = room.takt(&["analyze", "w.yaml", "--test", "edf,sim:edf"]).expect(0).stdout;
     assert!(said.contains("not shown  sufficient") && said.contains("no miss"), "{said}");
-    // What jobs really need counts, and where they may need less nothing is shown to miss.
+    // The real demand of jobs counts, and where they may need less nothing is shown to miss.
     let room = Room::with("policy: edf\ntasks: [{runtime: 1ms, execution: {least: 1ms, most: 11ms}, period: 10ms}]\n");
     let said = room.takt(&["analyze", "w.yaml", "--test", "edf,necessary"]).expect(0).stdout;
     assert!(said.contains("not shown  sufficient") && said.contains("unknown"), "{said}");

@@ -1,4 +1,4 @@
-//! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
+//! The contract with scripts: exit statuses, the JSON object, where output goes, where files are written.
 
 use crate::common::{Room, attempts, ensure, workloads};
 use crate::machine::{Capability, on_cpus, skip};
@@ -149,7 +149,7 @@ fn one_is_no() {
     room.takt(&["sim", &feature("edf.yaml"), "--policy", "rm", "--strict"]).expect(1);
 }
 
-/// What only a simulation knows takes a verdict its yes, and is named.
+/// Properties that only a simulation knows take a verdict its yes, and are named.
 #[test]
 fn check_names_what_its_verdict_leaves_out() {
     let dated = "tasks: [{name: a, runtime: 1ms, period: 10ms}]\n";

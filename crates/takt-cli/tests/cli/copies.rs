@@ -93,7 +93,7 @@ fn the_seeds_alone_decide() {
     assert_eq!((&object["points"][0]["copies"], &policy["policy"]), (&4.into(), &"edf-wmr".into()));
     // The first second is the one in which they begin.
     assert!(policy["fewest"].as_array().unwrap().iter().all(|run| run.as_array().unwrap().len() == 4), "{policy}");
-    // What is in the series is part of the experiment.
+    // The series is part of the experiment.
     fs::write(room.path("series/h264.csv"), "cpu_us\n3000\n").unwrap();
     let other = room.takt(&with(&[&kept[..], &["1..3"]].concat())).expect(2);
     assert!(other.stderr.contains("[other-record]"), "{}", other.stderr);

@@ -4,7 +4,7 @@ use crate::common::{Room, attempts, ensure, workloads};
 use crate::machine::on_cpus;
 use takt_core::record::RecordKind;
 
-/// Who has which CPUs from when to when, as `CPU from to task`.
+/// The tasks on the CPUs, as `CPU from to task`.
 fn occupancy(room: &Room, trace: &str) -> Vec<String> {
     let trace = room.trace(trace);
     let end = trace.header.duration.expect("a simulation has a length").ns();

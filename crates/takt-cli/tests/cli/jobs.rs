@@ -37,7 +37,7 @@ fn check_says_which_jobs_are_cut_off() {
     table("{name: s, cmd: x, completion: none, budget: 3ms, runtime: 4ms}").takt(&["check", "w.yaml"]).expect(0);
 }
 
-/// What has no effect is said, before anything is done.
+/// Options without an effect are reported before anything is done.
 #[test]
 fn what_has_no_effect_is_refused_or_told() {
     let refused = |text: &str, args: &[&str], says: &str| {
@@ -71,7 +71,7 @@ fn what_has_no_effect_is_refused_or_told() {
     let late = Room::with(&mixed.replace("late: abort\n", "")).takt(&["sim", "w.yaml", "--late", "abort"]).expect(0);
     let says = "warning[ignored-key]: ";
     assert!(late.stderr.contains(says) && !late.stderr.contains("w.yaml:1:1"), "{}", late.stderr);
-    // What only a simulation does not know is no finding about the process.
+    // Facts unknown to a simulation are no findings about the process.
     let said = Room::with(table).takt(&["sim", "w.yaml"]).expect(0).stdout;
     assert!(
         said.contains("s states no `runtime`, `execution` or `steps`, so it has activations and no jobs here"),

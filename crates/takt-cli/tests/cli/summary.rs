@@ -1,4 +1,4 @@
-//! What a simulation's summary says of regulators, settings, locks, handlers and the time of the machine.
+//! A simulation's summary of regulators, settings, locks, handlers and the time of the machine.
 
 use crate::common::{Room, state, until, workloads};
 use serde_json::Value;
@@ -215,7 +215,7 @@ fn schedulers_interrupts_and_loads() {
     assert!(refused.contains("[out-of-range]") && refused.contains("above 100"), "{refused}");
 }
 
-/// What `sim` writes can be read, drawn and checked, whatever is in it.
+/// The output of `sim` can be read, drawn and checked, whatever is in it.
 #[test]
 fn traces_with_locks_handlers_and_rounds_keep_the_rules() {
     let room = Room::new();
@@ -426,7 +426,7 @@ fn a_trace_is_checked_on_its_machine_and_under_its_policy() {
     assert!(check.contains("[affinity]"), "{check}");
 }
 
-/// What a policy has granted does not limit jobs under the next one, and the trace says so.
+/// Budgets that a policy has granted do not limit jobs under the next one, and the trace says so.
 #[test]
 fn a_switch_away_from_a_server_lifts_its_budget() {
     let room = Room::new();

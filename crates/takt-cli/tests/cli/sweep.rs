@@ -82,7 +82,7 @@ fn what_is_done_is_not_done_again() {
     fs::write(room.path("s.json"), less.to_string()).unwrap();
     assert_eq!(room.takt(&with(&["--state", "s.json"])).expect(0).stdout, whole);
     assert_eq!(serde_json::from_str::<Value>(&room.text("s.json")).unwrap(), state);
-    // What is there is believed: nothing was computed here.
+    // The state is believed: nothing was computed here.
     let mut other = state.clone();
     (0..6).for_each(|block| other["done"][block][3] = json!(vec![1; 11]));
     fs::write(room.path("s.json"), other.to_string()).unwrap();
@@ -406,7 +406,7 @@ fn a_file_is_scaled_and_counted() {
 
 #[test]
 fn a_load_is_that_of_the_simulator() {
-    // What is scaled comes before the placement: at 1.5 c no longer fits beside a.
+    // Scaling comes before the placement: at 1.5 c no longer fits beside a.
     let text = "\
 policy: g-edf
 tasks:

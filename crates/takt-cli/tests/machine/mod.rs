@@ -85,7 +85,7 @@ fn tell_attempts(time: Duration) {
     append("TAKT_TESTS_ATTEMPTS", &line);
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn text(why: &(dyn Any + Send)) -> &str {
     let line = why.downcast_ref::<String>().map(String::as_str).or_else(|| why.downcast_ref().copied());
     line.and_then(|text| text.lines().next()).unwrap_or_default()

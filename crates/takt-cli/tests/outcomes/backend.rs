@@ -15,7 +15,7 @@ use takt_core::time::{Span, Time};
 use takt_linux::rt;
 use takt_trace::{Format, Trace};
 
-/// What a run decided: for each task its name and counts, and the order of what happened to jobs.
+/// The decisions of a run: for each task its name and counts, and the order of what happened to jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcomes {
     pub(crate) tasks: Vec<(String, String)>,
@@ -24,18 +24,18 @@ pub(crate) struct Outcomes {
     pub(crate) delays: Delays,
 }
 
-/// What a machine did to a run.
+/// The effects of a machine on a run.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Delays {
     /// The largest lateness of the scheduler at a planned instant.
     pub(crate) lateness: Span,
     /// The longest switch.
     pub(crate) switch: Span,
-    /// What the host took from the CPUs.
+    /// The time that the host took from the CPUs.
     pub(crate) stolen: Span,
-    /// What the processes of one task waited for their CPU in their turns, all together.
+    /// The waits of the processes of one task for their CPU in their turns, all together.
     pub(crate) waited: Span,
-    /// What one task had a CPU for and did not use, all together.
+    /// The time for which one task had a CPU and did not use it, all together.
     pub(crate) lost: Span,
     /// How long the machine stood still at once.
     pub(crate) still: Span,
@@ -112,7 +112,7 @@ impl Processes {
     pub(crate) fn new(mechanism: &'static str) -> Processes {
         Processes { mechanism, stalls: true, dispatch: None }
     }
-    /// Of instances that give their processes a real-time class.
+    /// The capability for instances that give their processes a real-time class.
     pub(crate) fn dispatched(mechanism: &'static str, dispatch: &'static str) -> Processes {
         Processes { dispatch: Some(dispatch), ..Processes::new(mechanism) }
     }

@@ -42,7 +42,7 @@ struct Shape {
     /// Budgets, and reservations, below what jobs need.
     budget: bool,
     reservation: bool,
-    /// What is added to each task.
+    /// The addition to each task.
     keys: &'static str,
     handler: bool,
     /// The middle third of a job is a critical section of this resource.
@@ -89,7 +89,7 @@ struct Family {
     head: &'static str,
     cpus: usize,
     kind: Kind,
-    /// What a machine adds to a job at most, when all is well.
+    /// The most that a machine adds to a job, when all is well.
     slack: Span,
 }
 
@@ -356,7 +356,7 @@ pub(crate) fn all_blocking(realtime: bool, each: usize, wanted: impl Fn(&str) ->
 const DRAWS: u64 = 30_000;
 /// A simulation with sleeps takes longer, and few workloads on two CPUs bear what these do.
 const DRAWS_BLOCKING: u64 = 6_000;
-/// Of an emulated processor's time the search takes a hundred times as much.
+/// The search takes a hundred times as much of an emulated processor's time.
 const DRAWS_EMULATED: u64 = 1_500;
 /// How many workloads of a family there are.
 const EACH: usize = 2;
@@ -375,7 +375,7 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
     all
 }
 
-/// What a real machine does to a workload of the family, when all is well.
+/// The effects of a real machine on a workload of the family, when all is well.
 fn real(family: &Family) -> Bears {
     // All that a run may wait can fall on one job, where processes have no real-time class.
     let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };

@@ -57,7 +57,7 @@ struct Tally {
 /// How a run compares with the simulation.
 enum Compared {
     Equal,
-    /// What differs, and by what the machine was stalled, if it was.
+    /// The differences, and by how much the machine was stalled, if it was.
     Differs(String, Option<String>),
 }
 
@@ -87,7 +87,7 @@ fn compare(instance: &Instance, on: &str, mut run: impl FnMut() -> Compared, tal
 }
 
 impl Tally {
-    /// What is wrong with it: workloads that differ, or too few that could be compared.
+    /// The fault: workloads that differ, or too few that could be compared.
     fn verdict(&self) -> Result<(), String> {
         let Tally { equal, stalled, failures, .. } = self;
         let n = equal.len() + stalled.len() + failures.len();

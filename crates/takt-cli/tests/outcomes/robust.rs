@@ -9,7 +9,7 @@ use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 use takt_workload::{Options, Source, Workload, load};
 
-/// What the machine does to a run: longer jobs, switches that cost time, budgets that end late.
+/// The effects of the machine on a run: longer jobs, switches that cost time, budgets that end late.
 #[derive(Clone, Copy, Default)]
 struct Disturbance {
     /// Added to what each job needs.
@@ -23,9 +23,9 @@ struct Disturbance {
     switch: Span,
     /// Added to each sleep: the time until a job that wakes up has its CPU again, and an answer that comes late.
     sleeps: Span,
-    /// What each pass of the scheduler takes from the CPU.
+    /// The time that each pass of the scheduler takes from the CPU.
     scheduler: Span,
-    /// What a program takes that receives the signal of an abort, until it signals completion.
+    /// The time of a program between the signal of an abort and its completion.
     returns: Span,
     late: Span,
     /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
@@ -35,17 +35,17 @@ struct Disturbance {
     seed: u64,
 }
 
-/// What happened to jobs in order, with the counts of all tasks.
+/// The events of jobs in order, with the counts of all tasks.
 type Course = (Vec<(&'static str, u32, u64)>, Vec<Counts>);
 
-/// What a workload has to bear.
+/// The disturbances that a workload has to bear.
 #[derive(Clone, Copy)]
 pub(crate) struct Bears {
     /// How much longer jobs may take.
     pub(crate) slack: Span,
-    /// What a switch may cost.
+    /// The most that a switch may cost.
     pub(crate) switch: Span,
-    /// What each pass of the scheduler may take from the CPU.
+    /// The most that each pass of the scheduler may take from the CPU.
     pub(crate) pass: Span,
     /// How much longer the jobs of one task may take while those of the others do not.
     pub(crate) one: Span,
@@ -64,7 +64,7 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
     let base = course(&workload, duration, Disturbance::default());
     let sum = base.1.iter().fold((0, 0), |(met, missed), c| (met + c.met, missed + c.missed + c.cut_off));
     let jobless = base.1.iter().all(|c| c.jobless);
-    // Of what is shed something is left.
+    // A part of the shed work remains.
     if !jobless && (sum.1 == 0 || sum.0 == 0 && base.1.len() > 1) {
         return false;
     }
@@ -84,7 +84,7 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
             ..Disturbance::default()
         }));
     }
-    // What few workloads bear comes first, for the sake of the others.
+    // Disturbances that few workloads bear come first, for the sake of the others.
     disturbed.extend([(20, pass, 17), (15, us(80), 3)].map(|(slower, scheduler, seed)| {
         let late = us(100);
         Disturbance { slower, scheduler, switch, late, seed, ..Disturbance::default() }
@@ -195,7 +195,7 @@ fn run(step: &mut Step) -> Option<&mut Span> {
     if let Step::Run(span) = step { Some(span) } else { None }
 }
 
-/// What each job of the task needs, if that is said.
+/// The demand of each job of the task, if it is declared.
 fn need(task: &Task) -> Option<Span> {
     match &task.program.execution {
         _ if task.completion == Completion::None => None,

@@ -63,7 +63,7 @@ fn a_process_per_job_that_is_aborted_is_replaced() {
         let started = room.text("pids").lines().count();
         std::fs::remove_file(room.path("pids")).map_err(|e| e.to_string())?;
         ensure(all == [20, 0, 0, 20, 20, 0], || "counts".into())?;
-        // What Takt killed has not ended by itself, nor has what is killed at the end.
+        // A process that Takt killed has not ended by itself, nor has one that is killed at the end.
         ensure(run["ends"][0].is_null(), || "ends".into())?;
         ensure((15..=21).contains(&started), || format!("{started} processes"))
     });

@@ -409,7 +409,7 @@ fn a_killed_experiment_leaves_nothing_in_any_scenario() {
             pause(takt_core::rng::draw_up_to(1200, seed, 13, round));
             groups_seen += usize::from(!groups(pid).is_empty());
             *kills_of.entry(name.clone()).or_default() += 1;
-            // Of each scenario, every second kill.
+            // Every second kill of each scenario.
             let watched = (round / names.len() as u64 + round).is_multiple_of(2);
             if !watched {
                 watchers(pid).into_iter().for_each(|watcher| kill(watcher, Signal::KILL));

@@ -77,7 +77,7 @@ fn now() -> i64 {
     takt_linux::timer::now().ns()
 }
 
-/// What a program of DEmOS does, without a library: it reads three numbers, writes to one descriptor and reads the other.
+/// The work of a program of DEmOS, without a library: it reads three numbers, writes to one descriptor and reads the other.
 fn be_a_client(parameters: &str) {
     let numbers: Vec<i32> = parameters.split(',').map(|n| n.parse().unwrap()).collect();
     // SAFETY: the protocol hands these two open descriptors to this process, and nothing else here uses them.

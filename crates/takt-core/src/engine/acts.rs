@@ -1,4 +1,4 @@
-//! What a policy does while it handles an event or decides: timers, budgets, beginnings and ends of jobs, records.
+//! The acts of a policy while it handles an event or decides: timers, budgets, beginnings and ends of jobs, records.
 
 use crate::model::{Arrival, PolicySpec, TaskId, WindowTable};
 use crate::policy::state::Phase;

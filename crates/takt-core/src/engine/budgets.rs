@@ -10,7 +10,7 @@ use crate::record::{RecordKind, Sink};
 use crate::rng;
 use crate::time::{Span, Time};
 
-// What is drawn for different purposes must not be the same numbers.
+// Draws for different purposes must not be the same numbers.
 const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 impl State {

@@ -1,4 +1,4 @@
-//! What happens within a step: what the driver saw, and what is due.
+//! The events within a step: those that the driver saw, and those that are due.
 
 use super::messages::Carrier;
 use crate::input::{Ending, Input};
@@ -218,7 +218,7 @@ impl State {
             }
             self.agenda.remove(slot);
             let run = &self.runs[slot];
-            // What a policy has granted in place of the task's own budget may have been the rest of that.
+            // A budget granted in place of the task's own one may have been the rest of that.
             let used_up = || self.own_budget_left(task).is_some_and(|left| left <= Span::ZERO);
             if run.own || run.clock == Clock::Cpu && used_up() {
                 return self.end_job(task, Outcome::Aborted, true, sink);

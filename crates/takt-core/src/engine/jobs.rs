@@ -231,7 +231,7 @@ impl State {
                 run.counts.missed += 1;
                 run.counts.aborted += 1;
             }
-            // What was late by then was missed, however the program ended.
+            // A job that was late by then was missed, however the program ended.
             Outcome::Exited if in_time => self.uncount(task),
             Outcome::Exited => run.counts.missed += 1,
             Outcome::Skipped => run.counts.missed += 1,
@@ -244,7 +244,7 @@ impl State {
             && run.at.is_some()
             && self.system.tasks[index].on_abort == OnAbort::Restart
         {
-            // What was aborted before its own work began leaves nothing behind.
+            // A job that was aborted before its own work began leaves nothing behind.
             run.at = None;
             self.replace.push(task);
         }

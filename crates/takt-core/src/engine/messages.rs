@@ -1,4 +1,4 @@
-//! What comes out of the engine: what its driver must do, and what programs are answered.
+//! The output of the engine: commands for its driver, and replies to programs.
 //!
 //! A step returns commands and replies. A reply answers a program that requested a resource or other terms. A request that waits is
 //! answered a second time.
@@ -27,7 +27,7 @@ pub enum Activity {
     Handler,
 }
 
-/// What a driver must do. Replacements come first, then stops, moves, and starts.
+/// A command for a driver. Replacements come first, then stops, moves, and starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Replace the task's program by a new instance: the job that it was at was aborted ([`crate::model::OnAbort::Restart`]).
@@ -37,38 +37,38 @@ pub enum Command {
     },
     /// Take the task off its CPUs.
     Stop {
-        /// Who.
+        /// The task.
         task: TaskId,
         /// Where it runs now.
         place: Place,
     },
     /// Let the running task go on at another place.
     Move {
-        /// Who.
+        /// The task.
         task: TaskId,
         /// Where it runs now.
         from: Place,
         /// Where it continues.
         to: Place,
-        /// What it continues with.
+        /// The work with which it continues.
         work: Activity,
     },
     /// Let the task run.
     Start {
-        /// Who.
+        /// The task.
         task: TaskId,
         /// Where.
         place: Place,
-        /// What it continues with.
+        /// The work with which it continues.
         work: Activity,
     },
     /// The running task stays where it is and begins its next job, or the handler of the one that was aborted.
     Continue {
-        /// Who.
+        /// The task.
         task: TaskId,
         /// Where it runs.
         place: Place,
-        /// What it continues with.
+        /// The work with which it continues.
         work: Activity,
     },
     /// Set the frequency of a domain ([`crate::power::Platform::domains`]). Such commands come last.
@@ -154,11 +154,11 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What comes of a step.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reaction<'a> {
-    /// What the driver must do, in this order.
+    /// The commands for the driver, in this order.
     pub commands: &'a [Command],
-    /// What programs are to be told, in the order of their questions.
+    /// The replies to programs, in the order of their requests.
     pub replies: &'a [Reply],
 }

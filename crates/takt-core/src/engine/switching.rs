@@ -229,7 +229,7 @@ impl Engine {
     /// schedule the system; then it has to be prepared again.
     ///
     /// # Errors
-    /// What was prepared is given back, and nothing changes, when a task has been added or removed since. A policy for the whole machine is
+    /// The prepared policy is given back, and nothing changes, when a task has been added or removed since. A policy for the whole machine is
     /// also outdated when a domain has received another policy. With a task of its own, also
     /// when another policy has taken over since, or the task to be removed is back.
     ///
@@ -304,7 +304,7 @@ impl Engine {
             self.state.record(sink, what);
         }
         if self.started {
-            // What the old one said of jobs is not the new one's word.
+            // Statements of the old policy about jobs do not bind the new one.
             self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
             (0..self.state.runs.len()).for_each(|i| self.state.forget_grant(TaskId(i as u32), sink));
             self.policy.start(&mut Context { state: &mut self.state, sink });

@@ -4,7 +4,7 @@ use crate::policy::state::State;
 use crate::rng;
 use crate::time::{Span, Time};
 
-// What is drawn for different purposes must not be the same numbers.
+// Draws for different purposes must not be the same numbers.
 const LATENESS: u64 = 0x5449_4d45_525f_4c54;
 
 impl State {

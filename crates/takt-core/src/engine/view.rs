@@ -1,4 +1,4 @@
-//! What a driver may ask the engine between two steps: in O(1), but for [`Engine::totals`] and what the policy is asked
+//! Queries of a driver between two steps: in O(1), but for [`Engine::totals`] and what the policy is asked
 //! ([`Engine::home`]).
 
 use super::messages::Command;
@@ -53,7 +53,7 @@ impl Engine {
     pub fn now(&self) -> Time {
         self.state.now
     }
-    /// What the last step told the driver to do.
+    /// The commands of the last step.
     #[must_use]
     pub fn commands(&self) -> &[Command] {
         &self.commands
@@ -92,7 +92,7 @@ impl Engine {
     pub fn place_of(&self, task: TaskId) -> Option<Place> {
         self.state.runs[task.index()].place
     }
-    /// Who runs on a single-CPU place, alone or as a task on several CPUs.
+    /// The task on a single-CPU place, alone or as a task on several CPUs.
     #[must_use]
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
         self.state.cpus.get(place.index()).and_then(|cpu| cpu.task)

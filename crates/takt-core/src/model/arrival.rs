@@ -5,7 +5,7 @@ use crate::rng;
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
-// What is drawn for different purposes must not be the same numbers.
+// Draws for different purposes must not be the same numbers.
 const SPORADIC: u64 = 0x5350_4f52_4144_4943;
 
 /// How jobs of a task come into being.

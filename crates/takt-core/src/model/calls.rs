@@ -1,4 +1,4 @@
-//! What a running program asks of its scheduler: the calls of AIRS (Kato, Rajkumar, Ishikawa, "AIRS: Supporting Interactive
+//! Calls of a running program to its scheduler, the calls of AIRS (Kato, Rajkumar, Ishikawa, "AIRS: Supporting Interactive
 //! Real-Time Applications on Multicore Platforms", ECRTS 2010, table 1).
 //!
 //! Three of them change what is agreed about a task, its [`Terms`]; the fourth, `wait_period`, is a step ([`super::Step`]).
@@ -36,7 +36,7 @@ impl Call {
     }
 }
 
-/// What is agreed about a task.
+/// The terms agreed about a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// The least time between its releases; `None` where these are a list or its policy's business.
@@ -45,12 +45,12 @@ pub struct Terms {
     pub deadline: Option<Span>,
     /// CPU time of a job, as declared.
     pub runtime: Option<Span>,
-    /// What is reserved for it, if the file or a call said so.
+    /// Its reservation, if the file or a call has declared one.
     pub reservation: Option<Reservation>,
 }
 
 impl Terms {
-    /// What is reserved under policies with servers: the reservation, or the runtime in each period, but no more than the whole
+    /// Its reservation under policies with servers: the reservation, or the runtime in each period, but no more than the whole
     /// of that.
     #[must_use]
     pub fn reserved(&self) -> Option<Reservation> {

@@ -22,7 +22,7 @@ pub enum When {
     IsNot(&'static str, i64),
 }
 
-/// What jobs or tasks are ranked by. Equal ranks go by release and then by task number.
+/// The rank of jobs or tasks. Equal ranks go by release and then by task number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The earliest absolute deadline first (EDF).
@@ -54,7 +54,7 @@ pub enum Split {
     Tight,
 }
 
-/// What hosted policies are responsible for.
+/// The part of the system for which hosted policies are responsible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hosts {
     /// Partitions in the slices of a window table.
@@ -102,7 +102,7 @@ pub enum Fact {
     /// The jobs that are first in this order run on the CPUs of their scope. No CPU idles while a job waits that may run on it, and
     /// `locking` is honoured unless another fact says otherwise.
     Order {
-        /// What jobs are ranked by.
+        /// The rank of jobs.
         by: Order,
         /// A job that is ready can preempt one that runs. Otherwise a job that has started keeps its CPU until it ends or blocks.
         preemptive: bool,

@@ -1,4 +1,4 @@
-//! What can be wrong with a system.
+//! The possible faults of a system.
 
 use super::ids::TaskId;
 
@@ -25,7 +25,7 @@ pub enum Invalid {
     Budget(usize),
     /// A task behind a server that does not exist, or with a reservation of its own besides.
     Server(TaskId),
-    /// What a task does not have in common with those before it behind the same server: a CPU, or a domain or partition.
+    /// The property in which a task differs from those before it behind the same server: a CPU, or a domain or partition.
     Apart(TaskId, &'static str),
     /// A task that may run on no CPU of the machine.
     Affinity(TaskId),

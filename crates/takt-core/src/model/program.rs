@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-// What is drawn for different purposes must not be the same numbers.
+// Draws for different purposes must not be the same numbers.
 const EXECUTION: u64 = 0x4558_4543_5554_494f;
 
 /// One thing that a program does; the simulator carries it out. On Linux a job does what its program does.
@@ -51,14 +51,14 @@ pub enum Execution {
     Series(Vec<Span>),
 }
 
-/// What the jobs of a task do and need.
+/// The steps and demands of the jobs of a task.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Behaviour {
-    /// What the program does, in order and again from the start after the end; empty is to run for the task's runtime. Each
+    /// The steps of the program, in order and again from the start after the end; empty is to run for the task's runtime. Each
     /// job does the steps up to the next [`Step::WaitPeriod`] or the end. The sum of its runs is what a job really needs and may
     /// differ from the runtime.
     pub steps: Vec<Step>,
-    /// What jobs without `steps` really need.
+    /// The execution times of jobs without `steps`.
     pub execution: Execution,
 }
 
@@ -129,7 +129,7 @@ impl Behaviour {
         self.steps.iter().any(|step| matches!(step, Step::Lock(r) if usize::from(r.0) == resource))
     }
 
-    /// What job number `job` of the task needs when there are no `steps`, and so much is declared.
+    /// The execution time of job number `job` of the task when there are no `steps`, and so much is declared.
     pub(super) fn demand(&self, declared: Option<Span>, seed: u64, task: TaskId, job: u64) -> Option<Span> {
         match &self.execution {
             Execution::Declared => declared,
@@ -148,7 +148,7 @@ impl Behaviour {
         for step in &mut self.steps {
             match step {
                 Step::Run(span) => times(span),
-                // What is reserved is no need.
+                // A reservation is no demand.
                 Step::Call(Call::Runtime(span)) if !reserves => times(span),
                 _ => {}
             }

@@ -80,7 +80,7 @@ impl Placement {
     }
 }
 
-/// What kind of value a [`Setting`] takes. Every value is kept as one integer.
+/// The kind of value of a [`Setting`]. Every value is kept as one integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A duration in nanoseconds, between two bounds.
@@ -110,7 +110,7 @@ impl Kind {
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: Kind,
     /// The default, in words.
     pub default: &'static str,
@@ -259,7 +259,7 @@ impl PolicySpec {
         })
     }
 
-    /// What jobs are ranked by, and whether they are preempted ([`Fact::Order`]).
+    /// The rank of jobs, and whether they are preempted ([`Fact::Order`]).
     fn ordered(&self) -> Option<(Order, bool)> {
         self.fact(|fact| match *fact {
             Fact::Order { by, preemptive } => Some((by, preemptive)),
@@ -267,13 +267,13 @@ impl PolicySpec {
         })
     }
 
-    /// What jobs are ranked by; `None` for a policy whose order is another one, or unknown.
+    /// The rank of jobs; `None` for a policy whose order is another one, or unknown.
     #[must_use]
     pub fn order(&self) -> Option<Order> {
         self.ordered().map(|(by, _)| by)
     }
 
-    /// What jobs are ranked by where a job is preempted by one that is ahead of it.
+    /// The rank of jobs where a job is preempted by one that is ahead of it.
     #[must_use]
     pub fn preemptive_order(&self) -> Option<Order> {
         self.ordered().and_then(|(by, preemptive)| preemptive.then_some(by))
@@ -367,7 +367,7 @@ impl PolicySpec {
         })
     }
 
-    /// What tasks and servers of aperiodic jobs are ranked by; `None` for a policy without such servers.
+    /// The rank of tasks and servers of aperiodic jobs; `None` for a policy without such servers.
     #[must_use]
     pub fn server_order(&self) -> Option<Order> {
         let (setting, orders) = self.servers()?.ranked_by;
@@ -383,7 +383,7 @@ impl PolicySpec {
         })
     }
 
-    /// What the hosted policies schedule; `None` for a policy that schedules jobs itself.
+    /// The kind of jobs that the hosted policies schedule; `None` for a policy that schedules jobs itself.
     #[must_use]
     pub fn hosts(&self) -> Option<Hosts> {
         self.fact(|fact| match *fact {
@@ -415,7 +415,7 @@ impl PolicySpec {
     }
 }
 
-/// What of a task a policy cannot do without.
+/// A property of tasks that a policy requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// A period.
@@ -457,7 +457,7 @@ pub enum CpuTest {
     ResponseTimes(fn(&PolicySpec, &Task) -> i64),
 }
 
-/// What is known of a policy without building it.
+/// The facts of a policy without building it.
 #[derive(Clone, Copy)]
 pub struct Profile {
     /// Its name, without a scope's prefix.
@@ -466,13 +466,13 @@ pub struct Profile {
     pub summary: &'static str,
     /// The scopes that it can be used with.
     pub scopes: &'static [Scope],
-    /// What every task must have.
+    /// The properties that every task must have.
     pub needs: &'static [Need],
     /// Properties that its results depend on, at most one of each kind. What is not stated is unknown.
     pub facts: &'static [Fact],
     /// The exact test of one CPU under the policy, by which tasks are placed.
     pub test: CpuTest,
-    /// What can be tuned.
+    /// The settings.
     pub settings: &'static [Setting],
 }
 

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 pub struct Partition {
     /// Its tasks in their order.
     pub tasks: Vec<TaskId>,
-    /// What schedules them inside the partition's slices; `None` is `fifo`: one at a time, in order.
+    /// The policy inside the partition's slices; `None` is `fifo`: one at a time, in order.
     pub policy: Option<PolicySpec>,
 }
 
@@ -83,7 +83,7 @@ pub enum TableRules {
     Demos,
 }
 
-/// What becomes of a job that passes its absolute deadline unfinished.
+/// The rule for a job that passes its absolute deadline unfinished.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Late {
     /// It runs on to completion.
@@ -96,7 +96,7 @@ pub enum Late {
     AbortAtEvent,
 }
 
-/// What becomes of a release while the task's previous job is unfinished.
+/// The rule for a release while the task's previous job is unfinished.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Backlog {
     /// It waits; jobs of a task run one at a time in order.
@@ -163,7 +163,7 @@ pub struct Domain {
     pub band: u32,
     /// Its tasks; each belongs to one domain.
     pub tasks: Vec<TaskId>,
-    /// What schedules them.
+    /// The policy that schedules them.
     pub policy: PolicySpec,
 }
 
@@ -181,7 +181,7 @@ pub struct System {
     /// The CPUs of the machine, by number.
     pub cpus: CpuSet,
     /// The speeds of these CPUs, in the order of their numbers; empty if all have the nominal one. Jobs, budgets and laxities go by them.
-    /// What is settled before the first job goes by nominal speeds still: which CPU a task is placed on, whether a reservation is admitted.
+    /// Decisions before the first job use nominal speeds: the placement of tasks, and the admission of reservations.
     pub speeds: Vec<Speed>,
     /// All tasks.
     pub tasks: Vec<Task>,

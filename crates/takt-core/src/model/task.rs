@@ -17,11 +17,11 @@ pub struct Handler {
     pub runtime: Span,
     /// Its deadline after the abort; without one it has none.
     pub deadline: Option<Span>,
-    /// What it is worth to policies that go by utility, in millionths. It is never accrued.
+    /// Its utility for policies of utility accrual, in millionths. It is never accrued.
     pub utility: u64,
 }
 
-/// What becomes of the work of an aborted job: the engine ends the job, but its program is in the middle of it.
+/// The rule for the work of an aborted job: the engine ends the job, but its program is in the middle of it.
 ///
 /// A task whose program is still at the work of an earlier job is *behind*. That work then runs with the deadline, the budget and
 /// the server of the task's current job, whose own work begins only after it. A job that ends before its own work began leaves
@@ -38,7 +38,7 @@ pub enum OnAbort {
     Signal,
 }
 
-/// What follows when the process of a task ends by itself. Drivers of real processes go by it.
+/// The reaction when the process of a task ends by itself. Drivers of real processes go by it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum OnExit {
     /// The task ends: regularly after status 0. After another end it misses its further jobs.
@@ -75,22 +75,22 @@ pub struct Task {
     /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `program`);
     /// without it an activation uses its whole budget, and a job never completes.
     pub runtime: Option<Span>,
-    /// What its simulated program does. On Linux a job does what its program does.
+    /// Its simulated program. On Linux a job does what its program does.
     pub program: Program,
-    /// What an aborted job still has to do.
+    /// The work that an aborted job still has to do.
     pub handler: Option<Handler>,
-    /// What becomes of the work of an aborted job.
+    /// The rule for the work of an aborted job.
     pub on_abort: OnAbort,
     /// How the end of its jobs is known.
     pub completion: Completion,
-    /// What completing a job is worth, by when; without one it is [`Utility::DEFAULT`].
+    /// The utility of a completed job by its time; without one it is [`Utility::DEFAULT`].
     pub utility: Option<Utility>,
     /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
     pub budget: Option<Span>,
     /// The budget of each job is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`. In a window an activation
     /// whose budget is zero is passed over; under an online policy a budget is a nanosecond at least.
     pub jitter: Span,
-    /// What is reserved for it; without one, policies with reservations take its runtime in each period.
+    /// Its reservation; without one, policies with reservations take its runtime in each period.
     pub reservation: Option<Reservation>,
     /// The server for aperiodic work that it shares with other tasks; who does has no reservation of its own.
     pub server: Option<ServerId>,
@@ -136,20 +136,20 @@ impl Task {
         self.utility.as_ref().map_or(UNIT, Utility::height)
     }
 
-    /// What is agreed about it.
+    /// The terms agreed about it.
     #[must_use]
     pub fn terms(&self) -> Terms {
         let Task { deadline, runtime, reservation, .. } = *self;
         Terms { period: self.arrival.period(), deadline, runtime, reservation }
     }
 
-    /// What is reserved for it under policies with servers ([`Terms::reserved`]).
+    /// Its reservation under policies with servers ([`Terms::reserved`]).
     #[must_use]
     pub fn reserved(&self) -> Option<Reservation> {
         self.terms().reserved()
     }
 
-    /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
+    /// The execution time of job number `job` of the task when it has no `steps`; `None` when it never completes by itself.
     #[must_use]
     pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {
         if self.completion == Completion::None {

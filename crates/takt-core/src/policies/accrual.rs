@@ -27,15 +27,15 @@ use core::cmp::Ordering;
 /// A job that could be scheduled now: it is ready, or waits for a resource and the chain of holders ends in one that is.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// What it still needs by its declaration; at least a nanosecond.
+    /// Its remaining declared runtime; at least a nanosecond.
     pub left: Span,
     /// Its absolute deadline; [`Time::MAX`] without one.
     pub deadline: Time,
-    /// What it is worth if it runs from now on without a break, in millionths.
+    /// Its potential utility if it runs from now on without a break, in millionths.
     pub potential: u64,
-    /// Who holds what it waits for, as an index into the candidates; `None` if it is ready. There are no cycles.
+    /// The holder of the resource for which it waits, as an index into the candidates; `None` if it is ready. There are no cycles.
     pub owner: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Density {
     }
 }
 
-/// What a construction sees.
+/// The view of a construction.
 pub struct View<'a, 'b> {
     /// The candidates by release, then by task: a stable sort keeps the tie rule.
     pub jobs: &'a [Candidate],
@@ -79,7 +79,7 @@ pub struct View<'a, 'b> {
     pub now: Time,
     /// CPUs of the cluster.
     pub cpus: usize,
-    /// What else is known of the system.
+    /// Other facts about the system.
     pub cx: &'a Context<'b>,
 }
 
@@ -221,7 +221,7 @@ impl<C: Construction> Accrual<C> {
         self.clusters.of(task).present.retain(|(_, t)| *t != task);
     }
 
-    /// Who holds what the task waits for, if this policy schedules it.
+    /// The holder of the resource for which the task waits, if this policy schedules it.
     fn holder(&self, task: TaskId, cx: &Context<'_>) -> Option<TaskId> {
         cx.waits_for(task).and_then(|r| cx.owner(r)).filter(|t| self.mine[t.index()])
     }
@@ -297,7 +297,7 @@ impl<C: Construction> Accrual<C> {
         let mut kept = 0;
         for at in 0..schedule.len() {
             let mut job = schedule[at];
-            // Who holds what it waits for runs in its place.
+            // The holder of the resource for which it waits runs in its place.
             while let (false, Some(owner)) = (C::DEPENDENCIES, jobs[job].owner) {
                 job = owner;
             }

@@ -23,7 +23,7 @@ impl Line {
     pub(super) fn again(&self, task: TaskId, cx: &Context<'_>) -> Urgency {
         Urgency { rank: self.end + 1, release: cx.job(task).expect("it is ready").release }
     }
-    /// Who comes from now on comes later.
+    /// A job that is released from now on comes later.
     pub(super) fn decided(&mut self) {
         self.end += 2;
     }

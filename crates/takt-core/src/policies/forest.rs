@@ -1,4 +1,4 @@
-//! What the multiprocessor policies of utility accrual build schedules from: the trees of jobs that depend on those that can
+//! The structure of which the multiprocessor policies of utility accrual build schedules: the trees of jobs that depend on those that can
 //! run, and a list of jobs for each CPU.
 //!
 //! Garyali, "On Best-Effort Utility Accrual Real-Time Scheduling on Multiprocessors", thesis, Virginia Tech, 2010, for
@@ -17,7 +17,7 @@ use core::cmp::Ordering;
 pub(super) struct Root {
     /// Its index into the candidates, which stands for the tie rule.
     pub(super) job: usize,
-    /// What it itself still needs.
+    /// Its own remaining runtime.
     pub(super) left: Span,
     /// The utility of its tree over the time that the tree needs: ChronOS's global density.
     pub(super) density: Density,

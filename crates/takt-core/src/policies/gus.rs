@@ -35,7 +35,7 @@ impl Construction for Gus {
             let mut best = (Density::NONE, None);
             for job in (0..view.jobs.len()).filter(|&job| !placed[job]) {
                 let density = view.chain_density(job, end, |link| placed[link], |task, at| view.cx.worth(task, at));
-                // Of equals the first one stays.
+                // Among equals the first one stays.
                 if density.utility > 0 && (best.1.is_none() || density.densest_first(&best.0) == Ordering::Less) {
                     best = (density, Some(job));
                 }

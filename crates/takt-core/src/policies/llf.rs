@@ -29,7 +29,7 @@ impl LeastLaxity {
         self.threshold = spec.value("threshold").map_or(Span::from_ms(1), Span::from_ns);
     }
 
-    /// What a running job is compared by.
+    /// The key of a running job.
     fn defended(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         latest_start(task, cx).saturating_sub(self.threshold.ns())
     }

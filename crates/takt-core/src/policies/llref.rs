@@ -201,7 +201,7 @@ impl Track {
         }
     }
 
-    /// What the job has had by `at` in the fluid schedule: whole nanoseconds, and whether there is a fraction besides.
+    /// The job's amount by `at` in the fluid schedule: whole nanoseconds, and whether there is a fraction besides.
     fn fluid(&self, at: Time) -> (Span, bool) {
         let length = i128::from((self.due - self.since).ns());
         if length <= 0 || at >= self.due {
@@ -211,7 +211,7 @@ impl Track {
         (Span::from_ns((product / length) as i64), product % length > 0)
     }
 
-    /// What the job still needs, at the start of the plane.
+    /// The remaining time of the job at the start of the plane.
     fn left(&self) -> Span {
         (self.work - (self.before - self.done)).or_zero()
     }

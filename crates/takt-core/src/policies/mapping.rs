@@ -88,7 +88,7 @@ impl Mapper {
         }
         let entry = MAPPERS.get(usize::from(build.spec.mapper)).unwrap_or(&THREE_PASS);
         Mapper {
-            // Of a large machine most clusters may have no task, and then need not know their CPUs.
+            // Most clusters of a large machine may have no task, and then need not know their CPUs.
             unrestricted: tasks.is_empty() || unrestricted(),
             seats: Seats::new(places),
             unmapped: Vec::with_capacity(places.len()),
@@ -184,7 +184,7 @@ impl Mapper {
                 }
             }
         }
-        // What was given away is marked already.
+        // A CPU that was given away is marked already.
         if decision.assignments().len() - before < lent.len() {
             lent.iter().for_each(|p| self.seats.free[p.index() - self.seats.first] = false);
         }
@@ -209,7 +209,7 @@ impl Mapper {
         if unmapped.is_empty() {
             return;
         }
-        // Of several that ran last on the same CPU it takes the last of the list, as in the paper's example.
+        // Among several that ran last on the same CPU it takes the last of the list, as in the paper's example.
         unmapped.reverse();
         unmapped.retain(|&task| match cx.last_place(task).filter(|p| seats.is_free(*p)) {
             Some(place) => {

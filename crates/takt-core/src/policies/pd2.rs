@@ -51,7 +51,7 @@ struct Pd2 {
     next: i64,
     /// A quantum begins.
     boundary: bool,
-    /// Who runs in this quantum, the most urgent first.
+    /// The tasks that run in this quantum, the most urgent first.
     chosen: Vec<TaskId>,
     /// The most CPUs that it is ever lent.
     cpus: usize,

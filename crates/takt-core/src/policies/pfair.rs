@@ -20,7 +20,7 @@ pub(crate) struct Window {
     pub(crate) group: Option<i64>,
 }
 
-/// What PD² sorts by: the lowest is the most urgent. Deadline; windows that overlap first; the later group deadline first;
+/// The order of PD²: the lowest is the most urgent. Deadline; windows that overlap first; the later group deadline first;
 /// the lower task.
 pub(crate) type Urgency = (i64, Reverse<bool>, Reverse<Option<i64>>, TaskId);
 

@@ -198,14 +198,14 @@ struct Cluster {
     #[cfg(feature = "order")]
     blocked: ReadyQueue,
     one_by_one: bool,
-    /// What has changed since its last decision, and the number of the one that follows that.
+    /// The changes since its last decision, and the number of the one that follows that.
     news: News,
     next: u64,
     /// Whether it is among [`Scoped::touched`].
     touched: bool,
 }
 
-/// What has changed among the most urgent jobs of a cluster, as many as it has CPUs, since it decided.
+/// The changes among the most urgent jobs of a cluster, as many as it has CPUs, since it decided.
 #[derive(Clone, Copy)]
 struct News {
     changes: u32,
@@ -330,7 +330,7 @@ pub(crate) struct Scoped<O> {
     next: u64,
     first_timer: u16,
     sharing: Option<Sharing>,
-    /// Whose job on a CPU has ended since the last event of another job, and how urgent that was: for [`Ordering::keeps_cpu`].
+    /// The task whose job on a CPU has ended since the last event of another job, and how urgent that was: for [`Ordering::keeps_cpu`].
     over: Option<(TaskId, Urgency)>,
 }
 
@@ -710,7 +710,7 @@ impl<O: Ordering> Scoped<O> {
                 if let Some(own) = queued {
                     self.blocks(task, own, cx);
                 }
-                // Who holds what it waits for shall not inherit what it had because it ran.
+                // The holder of the resource for which it waits shall not inherit what it had because it ran.
                 if O::TRACKS_RUNNING
                     && let Some(urgency) = self.ordering.rerank(task, false, cx)
                 {
@@ -773,7 +773,7 @@ impl<O: Ordering> Policy for Scoped<O> {
         }
         self.next = NEVER;
         self.take_over_resources(cx);
-        // Who runs was first, for orderings that go by that.
+        // A running job was first, for orderings that go by that.
         for running in [true, false] {
             for index in 0..self.tasks.len() {
                 let task = self.tasks[index];

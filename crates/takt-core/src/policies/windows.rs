@@ -42,7 +42,7 @@ const UNIT: Span = Span::from_ms(1);
 /// A partition and what has become of it in the current window.
 struct Partition {
     tasks: Vec<TaskId>,
-    /// What schedules inside; `None` is `fifo`.
+    /// The policy inside; `None` is `fifo`.
     guest: Option<Box<dyn Policy>>,
     first_timer: u16,
     /// The task whose turn it is under `fifo`.
@@ -160,7 +160,7 @@ impl Windows {
                 if partition_of[task.index()].replace(index).is_some() {
                     return Err(Invalid::Unsuitable("a task is listed twice in the partitions"));
                 }
-                // Who releases its jobs: `fifo` does it itself, a policy of its own expects the engine to.
+                // The releases of jobs: `fifo` makes them itself, a policy of its own expects the engine to.
                 match (&system.tasks[task.index()].arrival, partition.policy) {
                     (
                         Arrival::Periodic { .. }

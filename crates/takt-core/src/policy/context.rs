@@ -1,4 +1,4 @@
-//! What a policy sees of the engine. What it does there is in `engine::acts`.
+//! The view of a policy on the engine. Its acts are in `engine::acts`.
 
 use super::state::{Job, Phase, State};
 use crate::cpus::CpuSet;
@@ -40,7 +40,7 @@ impl Alarm {
     }
 }
 
-/// What a policy may see and do while it handles an event or decides. To look costs O(1), and what a job is worth O(log points) of
+/// The view and the acts of a policy while it handles an event or decides. A query costs O(1), and the utility of a job O(log points) of
 /// its utility. A timer, a budget and the beginning or end of a job cost O(log n) for n tasks, an end also what the engine says of
 /// resources.
 pub struct Context<'a> {
@@ -125,7 +125,7 @@ impl Context<'_> {
     pub(crate) fn cpus(&self) -> usize {
         self.state.cpus.len()
     }
-    /// Who runs on a single-CPU place.
+    /// The task on a single-CPU place.
     #[must_use]
     #[inline]
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
@@ -171,7 +171,7 @@ impl Context<'_> {
         Some(if cfg!(feature = "multiprocessor") { run.speed.time_for(left) } else { left.nominal_time() })
     }
 
-    /// What the task's own budget leaves its job, in CPU time at nominal speed; a handler has no such limit, nor has a task without a
+    /// The remaining part of the task's own budget for its job, in CPU time at nominal speed; a handler has no such limit, nor has a task without a
     /// budget.
     #[must_use]
     pub fn own_budget_left(&self, task: TaskId) -> Option<Span> {
@@ -199,7 +199,7 @@ impl Context<'_> {
         }
         self.value(task, |function, deadline, planned| function.at(finish - planned, deadline))
     }
-    /// What the task's job is worth by its time-utility function, relative deadline and planned release, or what its handler is.
+    /// The utility of the task's job by its time-utility function, relative deadline and planned release, or that of its handler.
     fn value(&self, task: TaskId, of: impl Fn(&Utility, Option<Span>, Time) -> u64) -> u64 {
         let (run, described) = (&self.state.runs[task.index()], self.task(task));
         match (run.has_job(), run.handler) {
@@ -229,12 +229,12 @@ impl Context<'_> {
     pub fn locking(&self) -> Locking {
         self.state.system.locking
     }
-    /// What the task waits for.
+    /// The resource for which the task waits.
     #[must_use]
     pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
         self.state.runs[task.index()].waits_for
     }
-    /// Who waits for a resource, in the order of asking.
+    /// The tasks that wait for a resource, in the order of asking.
     pub fn waiters(&self, resource: ResourceId) -> impl Iterator<Item = TaskId> + '_ {
         self.state.resources[usize::from(resource.0)].waiters.iter().copied()
     }
@@ -252,7 +252,7 @@ impl Context<'_> {
         }
         self.state.runs[task.index()].urgency = urgency;
     }
-    /// Who holds a resource.
+    /// The holder of a resource.
     #[must_use]
     pub fn owner(&self, resource: ResourceId) -> Option<TaskId> {
         self.state.resources[usize::from(resource.0)].owner
@@ -262,7 +262,7 @@ impl Context<'_> {
     pub fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
         self.state.drawn_budget(task, job)
     }
-    /// What the task's own budget allows its present job: drawn like that, at least a nanosecond. `None` when the task has no
+    /// The task's own budget for its present job: drawn like that, at least a nanosecond. `None` when the task has no
     /// budget, or is at a handler, which has no such limit.
     #[must_use]
     pub fn job_budget(&self, task: TaskId) -> Option<Span> {

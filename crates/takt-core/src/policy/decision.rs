@@ -1,4 +1,4 @@
-//! What a policy decides: assignments of tasks to CPUs, and budgets.
+//! Decisions of a policy: assignments of tasks to CPUs, and budgets.
 //!
 //! A ready queue reports the rank of an insertion or a removal. Only the first m ranks matter: one change among them is one job that
 //! comes and one that leaves. A second change in one instant uses the complete form. A cluster keeps CPUs only if the decision before
@@ -12,7 +12,7 @@ use crate::record::Place;
 use crate::time::Span;
 use alloc::vec::Vec;
 
-/// What a budget counts.
+/// The unit of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// Elapsed time while the task is assigned CPUs, as in a window table.
@@ -33,7 +33,7 @@ pub struct Budget {
 /// One task on one set of CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Assignment {
-    /// Who runs.
+    /// The task that runs.
     pub task: TaskId,
     /// Where.
     pub place: Place,
@@ -60,7 +60,7 @@ pub struct Decision {
     /// The CPUs that keep whom they have, but for those who go: all, or these.
     pub(crate) all_kept: bool,
     pub(crate) kept: Vec<Place>,
-    /// Who goes; others than the first one are the exception.
+    /// Further tasks that leave; rarely there.
     pub(crate) leaves: Option<TaskId>,
     pub(crate) others_leave: Vec<TaskId>,
     /// Whether the outermost policy passes on that CPUs are kept.
@@ -147,7 +147,7 @@ impl Decision {
     pub fn run_with(&mut self, task: TaskId, place: Place, budget: Budget) {
         self.assignments.push(Assignment { task, place, budget: Some(budget) });
     }
-    /// Who has been named so far. What is kept is not in it.
+    /// The tasks named so far. Kept ones are not in it.
     #[must_use]
     pub fn assignments(&self) -> &[Assignment] {
         &self.assignments

@@ -1,4 +1,4 @@
-//! What a policy learns of.
+//! Events for a policy.
 
 use crate::model::{ResourceId, TaskId};
 use crate::record::JobId;
@@ -22,21 +22,21 @@ pub enum Event {
         task: TaskId,
         /// Its number.
         job: JobId,
-        /// What it consumed, measured by its budget's clock.
+        /// Its consumption, measured by its budget's clock.
         consumed: Work,
     },
     /// A budget is used up. The policy replenishes it, ends the job, or lets it wait.
     BudgetExpired {
         /// The task.
         task: TaskId,
-        /// What the job has consumed so far.
+        /// The consumption of the job so far.
         consumed: Work,
     },
     /// A job waits for something other than a CPU.
     Block {
         /// Its task.
         task: TaskId,
-        /// What the job has consumed so far.
+        /// The consumption of the job so far.
         consumed: Work,
     },
     /// A blocked job is ready again. If it waited for a resource and no granted [`Event::Lock`] came before, its request was withdrawn.
@@ -55,7 +55,7 @@ pub enum Event {
     Lock {
         /// Its task.
         task: TaskId,
-        /// What it asks for.
+        /// The requested resource.
         resource: ResourceId,
         /// Whether it has it now.
         granted: bool,
@@ -64,7 +64,7 @@ pub enum Event {
     Unlock {
         /// Its task.
         task: TaskId,
-        /// What it gives back.
+        /// The unlocked resource.
         resource: ResourceId,
     },
     /// A job was aborted and continues with its handler, with a new deadline and nothing consumed. If it waited for a resource,
@@ -74,14 +74,14 @@ pub enum Event {
         task: TaskId,
         /// Its number.
         job: JobId,
-        /// What it had consumed until then.
+        /// Its consumption until then.
         consumed: Work,
     },
     /// A running job lets others run; it stays ready.
     Yield {
         /// Its task.
         task: TaskId,
-        /// What the job has consumed so far.
+        /// The consumption of the job so far.
         consumed: Work,
     },
     /// The task's share, importance, period, deadline, runtime or reservation has changed, or it came back after its

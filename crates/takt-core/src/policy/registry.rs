@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// One policy of a registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What it is called, what it takes and what its results depend on.
+    /// Its name, its settings and the facts on which its results depend.
     pub profile: Profile,
     /// Its manual page, in Markdown; empty without the feature `manuals`.
     pub manual: &'static str,
@@ -97,7 +97,7 @@ impl Registry {
     }
 }
 
-/// What a policy is built from.
+/// The parts from which a policy is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// The whole system.

@@ -76,7 +76,7 @@ pub(crate) struct TaskState {
     pub(crate) release: Time,
     /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
     pub(crate) planned: Time,
-    /// What the releases that follow are reckoned from: that instant, or that of a later job that was skipped, unless a call
+    /// The origin of the releases that follow: that instant, or that of a later job that was skipped, unless a call
     /// moved them.
     pub(crate) base: Time,
     pub(crate) deadline: Time,
@@ -110,7 +110,7 @@ pub(crate) struct TaskState {
     /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
     pub(crate) grants: u64,
     pub(crate) lateness: Span,
-    /// What is added to that by [`Input::Skew`](crate::engine::Input::Skew).
+    /// The addition to that by [`Input::Skew`](crate::engine::Input::Skew).
     pub(crate) skew: Span,
     /// How much the present budget was.
     pub(crate) granted: Span,
@@ -135,7 +135,7 @@ pub(crate) struct TaskState {
     pub(crate) mode: Option<Mode>,
     /// Why it has no further job when its present one is over.
     pub(crate) leaving: Option<Departure>,
-    /// What the policy said of its urgency when it last ranked it.
+    /// The urgency by the policy's last ranking.
     pub(crate) urgency: i64,
     pub(crate) waits_for: Option<ResourceId>,
     /// Decision round in which it was last chosen, and where.
@@ -359,7 +359,7 @@ impl TaskState {
     pub(crate) fn is_behind(&self) -> bool {
         self.at.is_some_and(|at| at != self.job)
     }
-    /// What of `consumed`, and of `unaccounted` besides, was the current job's own work.
+    /// The part of `consumed`, and of `unaccounted` besides, that was the current job's own work.
     #[inline]
     pub(crate) fn own(&self, unaccounted: Work) -> Work {
         if self.is_behind() { Work::ZERO } else { self.consumed + unaccounted - self.abandoned }
@@ -396,9 +396,9 @@ pub(crate) struct Timer {
 /// A CPU of the system.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Cpu {
-    /// Who runs there.
+    /// The task that runs there.
     pub(crate) task: Option<TaskId>,
-    /// Who ran there last.
+    /// The task that ran there last.
     pub(crate) last: Option<TaskId>,
     /// Decision round in which somebody was last chosen for it.
     pub(crate) round: u64,
@@ -494,10 +494,10 @@ pub(crate) struct State {
     pub(crate) takeovers: u32,
     /// How often the terms of a task in its description have changed.
     pub(crate) terms_changes: u32,
-    /// What tasks were counted whose numbers others have now.
+    /// The counts of tasks whose numbers others have now.
     pub(crate) departed: Option<Counts>,
     pub(crate) now: Time,
-    /// Of which tasks something was due in this step.
+    /// The tasks of which something was due in this step.
     pub(crate) due: Vec<TaskId>,
     /// The tasks whose programs are to be replaced since the last decision.
     pub(crate) replace: Vec<TaskId>,
@@ -505,7 +505,7 @@ pub(crate) struct State {
     pub(crate) held: Vec<TaskId>,
     /// Tasks whose completed jobs are events, and the tasks that these release.
     pub(crate) followers: Vec<(TaskId, TaskId)>,
-    /// What programs are to be told after this step.
+    /// The replies to programs after this step.
     pub(crate) replies: Vec<Reply>,
     /// Since the last decision, abandoned work was done while its task was dispatched.
     pub(crate) own_work_begins: bool,
@@ -620,7 +620,7 @@ impl State {
         if cfg!(feature = "backlogs") { self.system.backlog } else { Backlog::Queue }
     }
 
-    /// What was agreed last, whether it holds already or waits.
+    /// The terms agreed last, whether they hold already or wait.
     pub(crate) fn agreed(&self, task: TaskId) -> Terms {
         let terms = self.system.tasks[task.index()].terms();
         match self.runs[task.index()].mode {
@@ -673,7 +673,7 @@ impl State {
         budget - t.jitter / 2 + Span::from_ns(drawn as i64)
     }
 
-    /// What the task's own budget leaves its present job, below zero after an overrun.
+    /// The remaining part of the task's own budget for its present job, below zero after an overrun.
     #[inline]
     pub(crate) fn own_budget_left(&self, task: TaskId) -> Option<Span> {
         // The usual task has none.
@@ -686,7 +686,7 @@ impl State {
         self.job_budget(task).map(|own| own - (run.consumed + run.unaccounted(self.now)).nominal_time())
     }
 
-    /// What the task's own budget allows its present job; a handler has no such limit.
+    /// The task's own budget for its present job; a handler has no such limit.
     #[inline]
     pub(crate) fn job_budget(&self, task: TaskId) -> Option<Span> {
         let run = &self.runs[task.index()];

@@ -333,7 +333,7 @@ mod tests {
     use crate::rng::draw_up_to;
     use alloc::vec;
 
-    /// What the values at these permilles really are.
+    /// The exact values at these permilles.
     fn exact(sorted: &[u64], permille: u64) -> u64 {
         let rank = (sorted.len() as u64 * permille).div_ceil(1000).max(1);
         sorted[rank as usize - 1]

@@ -406,7 +406,7 @@ fn name_jobs(scheduler: &Scheduler<Machine>, machine: &Machine) {
     }
 }
 
-/// What the executive and the machine must agree on after each step.
+/// The invariants between the executive and the machine after each step.
 struct Agreement {
     /// By task: since when it has been without a process, and since when an act has been refused.
     absent: Vec<Option<Span>>,

@@ -1,4 +1,4 @@
-//! What goes wrong on a virtual machine, by a seed.
+//! Faults of a virtual machine, by a seed.
 
 use crate::plan::TaskEnd;
 use std::collections::VecDeque;

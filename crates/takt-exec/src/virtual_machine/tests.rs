@@ -23,7 +23,7 @@ use takt_linux::rt::Class;
 use takt_linux::{Choice, JobEnd};
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
-/// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
+/// The plan that `takt run` makes of a workload, and the demand of its jobs, for a run of at most `limit`.
 pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     plan_of_class(workload, limit, false)
 }
@@ -119,7 +119,7 @@ pub(super) fn engine(system: System) -> Engine {
     Engine::with_registry(system, takt_workload::registry().clone()).expect("a system that runs")
 }
 
-/// What a simulation of the same plan records.
+/// The records of a simulation of the same plan.
 fn simulated(mut system: System, plan: &Plan, programs: &[Program]) -> Vec<Record> {
     for (task, program) in system.tasks.iter_mut().zip(programs) {
         task.program = program.clone();

@@ -273,7 +273,7 @@ fn unmodified(amount: Span, yields: bool) -> ! {
 const MOVED: &str = "a partition that moves between CPUs";
 const CLIENTS: &str = "edf with pages of programs";
 
-/// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
+/// Work that takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
 fn workloads(program: &str) -> [(&'static str, String); 9] {
     let load = |us: u64| format!("exec {program} __load {us}");

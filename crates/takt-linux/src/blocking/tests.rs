@@ -266,7 +266,7 @@ fn threads_and_children_count_for_their_task() {
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     child.wait().unwrap();
     let instants: Vec<Span> = out.split_whitespace().map(|ns| Span::from_ns(ns.parse().unwrap())).collect();
-    // Of each wait: how often the first thread blocked in it, and for how long the task did.
+    // For each wait: how often the first thread blocked in it, and for how long the task did.
     let (mut leads, mut blocked, mut since) = ([0; 3], [Span::ZERO; 3], None);
     while let Some(switch) = switches.take(crate::timer::now()) {
         let part = instants.chunks(2).position(|part| (part[0]..part[1]).contains(&switch.at));

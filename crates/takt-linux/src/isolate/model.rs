@@ -707,7 +707,7 @@ fn threads_of_another_namespace_are_kept_for_a_process_there() {
     model.namespace.set(namespace::FIRST);
     model.isolator().recover().unwrap();
     assert_eq!(model.snapshot(), before);
-    // Of a namespace that has ended, no thread is left.
+    // A namespace that has ended has no thread.
     let mut isolator = model.isolator();
     let moved = Moved { namespace: 12, thread: 7, start: 1, group: String::new(), cpus: parse_cpus("1") };
     isolator.journal.moved.push(moved);

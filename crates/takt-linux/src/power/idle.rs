@@ -19,9 +19,9 @@ pub(super) fn path(cpu: usize) -> String {
 /// Sets the limits of CPUs through files that are open.
 #[derive(Debug)]
 pub(super) enum Latencies {
-    /// Of each CPU.
+    /// The limit of each CPU.
     Each(Vec<ControlFile>),
-    /// Of all of them, and the limit that each of these CPUs asked for.
+    /// The limit of all CPUs, and the limit that each of these CPUs asked for.
     All(ControlFile, Vec<Option<u32>>),
 }
 

@@ -51,7 +51,7 @@ struct Over;
 /// Ends a thread that begins again.
 struct Again;
 
-/// Whose turn it is, before the first thread runs.
+/// The thread that runs, before the first thread runs.
 const NONE: usize = usize::MAX;
 
 struct State {

@@ -1,4 +1,4 @@
-//! What holds for every set of tasks.
+//! Properties of every set of tasks.
 
 use super::*;
 use proptest::collection::vec;
@@ -84,7 +84,7 @@ fn least_laxity_on_one_cpu_meets_deadlines_that_spare_the_thresholds() {
     for_all(200, feasible(), |mut tasks| {
         let threshold = Span::from_us(100);
         let spare = threshold * (tasks.len() as i64 - 1);
-        // What the set can do by its deadlines it can do by later ones.
+        // A set that is schedulable by its deadlines is schedulable by later ones.
         tasks.iter_mut().for_each(|t| t.deadline = t.deadline.map(|d| d + spare));
         let described = System { policy: policy("llf", &[Some(threshold.ns())]), ..system(1, "llf", tasks) };
         prop_assert_eq!(tell(described, 400).missed(), "");

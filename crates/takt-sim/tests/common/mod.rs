@@ -29,7 +29,7 @@ use takt_core::time::{Span, Time};
 /// In an input: the job that the program is at then, or was at last.
 const THE_ONE_IT_IS_AT: JobId = JobId::MAX;
 
-/// What a text describes.
+/// The workload that a text describes.
 pub(crate) struct Scene {
     pub(crate) system: System,
     names: Vec<String>,

@@ -55,7 +55,7 @@ pub(crate) fn tell_with(system: System, scenario: &Scenario, until: i64) -> Told
 }
 
 impl Told {
-    /// Who ran when, a line for each CPU: task 0 is `a`, times are in milliseconds, `x` marks a job that was aborted there.
+    /// The schedule, a line for each CPU: task 0 is `a`, times are in milliseconds, `x` marks a job that was aborted there.
     pub(crate) fn chart(&self) -> String {
         let cpus = self.engine.system().cpus.len();
         let mut lines: Vec<Vec<(TaskId, Span, Span, &str)>> = vec![vec![]; cpus];

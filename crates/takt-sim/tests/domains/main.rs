@@ -132,7 +132,7 @@ fn who_runs_at_a_switch_goes_on_without_preemption() {
     };
     assert_eq!(chart("np-hvdf"), "a0-4 b4-5");
     assert_eq!(chart("hvdf"), "a0-2 b2-3 a3-5");
-    // Who waits at the switch has lost its CPU: a was preempted at 1, and c is denser.
+    // A job that waits at the switch has lost its CPU: a was preempted at 1, and c has the higher density.
     let tasks = vec![worth(1, once(0, 4, 20)), worth(1, once(1, 3, 5)), worth(9, once(1, 1, 30))];
     assert_eq!(
         switched(told::system(1, "edf", tasks), &[(2, None, policy("np-hvdf", &[]))], 20).chart(),

@@ -1,4 +1,4 @@
-//! What calls do to others, and what tasks that come and go do.
+//! The effects of calls on others, and of tasks that come and go.
 
 use super::told::*;
 use super::{periodic, reservation};

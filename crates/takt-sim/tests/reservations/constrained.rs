@@ -213,7 +213,7 @@ impl Entity {
     }
 }
 
-/// Who runs from when to when.
+/// The schedule.
 fn modelled(tasks: &[Task], hard: bool, until: i128) -> Vec<(usize, i128, i128)> {
     let ns = |span: Span| i128::from(span.ns());
     let mut coming: Vec<(i128, usize, i128)> = vec![];
@@ -229,7 +229,7 @@ fn modelled(tasks: &[Task], hard: bool, until: i128) -> Vec<(usize, i128, i128)>
     coming.sort_unstable();
     let (mut now, mut course, mut coming) = (0, vec![], VecDeque::from(coming));
     while now < until {
-        // What ends now ends before anything begins, and a job ends before its budget.
+        // An end comes before any begin of the same instant, and the end of a job before that of its budget.
         for server in &mut servers {
             if server.timer == Some(now) {
                 server.replenish(now);

@@ -67,7 +67,7 @@ struct Model {
     bonus: Option<(Vec<Part>, i64, i64)>,
     /// As [`Told::chart`] has it.
     chart: Vec<(usize, i64, i64)>,
-    /// What was used of each budget: by owner, start and end.
+    /// The consumption of each budget: by owner, start and end.
     used: BTreeMap<(usize, i64, i64), i64>,
     /// Times at which somebody ran after its server's deadline.
     late: Vec<i64>,

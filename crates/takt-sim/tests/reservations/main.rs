@@ -33,14 +33,14 @@ pub(crate) fn periodic(runtime: i64, period: i64) -> Task {
     }
 }
 
-/// Who ran when, on which CPU.
+/// The schedule, with CPUs.
 pub(crate) fn schedule(records: &[Record]) -> Vec<Record> {
     let runs =
         |r: &&Record| matches!(r.kind, RecordKind::Start { .. } | RecordKind::Stop { .. } | RecordKind::Finish { .. });
     records.iter().filter(runs).copied().collect()
 }
 
-/// What a task has in each of its periods, by their numbers, counted from zero.
+/// The consumption of a task in each of its periods, by their numbers, counted from zero.
 pub(crate) fn by_period(of: TaskId, period: Span, records: &[Record]) -> BTreeMap<i64, Span> {
     let (mut had, mut since) = (BTreeMap::new(), Time::ZERO);
     for record in records {

@@ -1,4 +1,4 @@
-//! What servers promise, over random ones.
+//! The guarantees of servers, over random ones.
 
 use super::told::*;
 use super::{by_period, schedule};
@@ -176,7 +176,7 @@ fn a_hard_server_never_has_more_than_its_budget_in_a_period() {
     });
 }
 
-/// What the task has in each of its periods, counted from zero, is no more than its runtime.
+/// The consumption of the task in each of its periods, counted from zero, is no more than its runtime.
 fn within(of: TaskId, described: &Task, records: &[Record]) -> Result<(), TestCaseError> {
     let (period, budget) = (described.arrival.period().unwrap(), described.runtime.unwrap());
     for (k, used) in by_period(of, period, records) {

@@ -36,7 +36,7 @@ fn three(third: Task) -> Vec<Task> {
 fn a_split_server_moves_at_the_border_and_begins_on_the_first_cpu() {
     let told = tell(two(&[], three(film(6, 10, &[6]))), 20);
     expect(&told, "c0-4 a4-10 c10-14 a14-20\nb0-6 c6-8 b10-16 c16-18", "");
-    // Who is done before the border does not move.
+    // A job that is done before the border does not move.
     let told = tell(two(&[], three(film(6, 10, &[4, 6]))), 20);
     expect(&told, "c0-4 a4-10 c10-14 a14-20\nb0-6 b10-16 c16-18", "");
 }
@@ -81,7 +81,7 @@ fn an_overrun_goes_on_on_the_last_cpu_and_then_from_the_first_one() {
     // c has its piece of the second CPU twice, with deadlines of 10 and 20. Its period is over at 10.
     let told = tell(two(&[], three(film(6, 10, &[12, 6]))), 20);
     expect(&told, "c0-4 a4-10 c10-14 a14-20\nb0-6 c6-10 b10-16 c16-20", "c");
-    // Of its piece in advance it uses 1 ms. In the second window there is only the other one, and the piece after that has a
+    // It uses 1 ms of its piece in advance. In the second window there is only the other one, and the piece after that has a
     // deadline of 30, behind b, which overruns at 16.
     let mut tasks = three(film(6, 10, &[7, 6]));
     tasks[1] = film(6, 10, &[6, 8]);

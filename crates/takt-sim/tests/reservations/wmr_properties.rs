@@ -1,4 +1,4 @@
-//! What servers promise that are split over CPUs.
+//! The guarantees of servers that are split over CPUs.
 
 use super::told::*;
 use super::{by_period, schedule};
@@ -169,7 +169,7 @@ fn with_jobs_that_use_their_budgets_servers_are_edf_wm() {
     assert!(splits > 20, "{splits} tasks were split");
 }
 
-/// What each CPU gave split servers before their last CPUs beyond their pieces, and what the jobs of others left of their
+/// The time that each CPU gave split servers before their last CPUs beyond their pieces, and what the jobs of others left of their
 /// budgets there until then. Gifts are budgets that others did not use, and not more.
 struct Ledger<'a> {
     system: &'a System,

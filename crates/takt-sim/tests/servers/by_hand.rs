@@ -30,7 +30,7 @@ fn time_uses_up_the_budget_of_a_periodic_server_unless_others_are_ahead() {
     let tasks = || vec![served(&[3], &[2], (2, 10)), periodic(0, 2, 5)];
     expect(&tell(with("periodic-server", &[], tasks()), 14), "b0-2 a3-4 b5-7 b10-12 a12-13", "");
     expect(&tell(with("polling-server", &[], tasks()), 14), "b0-2 b5-7 b10-12 a12-14", "");
-    // Who comes at a multiple of the period finds all of it, however long the server was idle.
+    // A job that comes at a multiple of the period finds all of it, however long the server was idle.
     let tasks = || vec![served(&[10], &[2], (2, 10)), periodic(0, 2, 5)];
     for name in ALL {
         expect(&tell(with(name, &[], tasks()), 14), "b0-2 b5-7 b10-12 a12-14", "");
@@ -74,7 +74,7 @@ fn an_overrun_does_not_enlarge_a_budget() {
     expect(&tell(system("sporadic-server"), 60), "a0-4 a20-24 a40-41", "");
     let posix = System { policy: policy("sporadic-server", &[None, None, None, POSIX]), ..system("sporadic-server") };
     expect(&tell(posix, 60), "a0-4 a12-16 a24-25", "");
-    // Of others it is taken off the next budget, too.
+    // For others it is taken off the next budget, too.
     for name in &ALL[..3] {
         expect(&tell(system(name), 60), "a0-4 a20-24 a40-41", "");
     }
@@ -87,7 +87,7 @@ fn a_budget_falls_into_so_many_parts_and_no_more() {
     expect(&tell(with("sporadic-server", &[], tasks()), 30), "a0-1 a2-3 a4-5 a6-7 a20-21 a22-23 a24-25 a26-27", "");
     for variant in [None, POSIX] {
         let parts = |most, tasks| with("sporadic-server", &[None, None, Some(most), variant], tasks);
-        // Of two parts the second request uses the last that there is: the rest of it, 2 ms, waits for the 1 ms of the first
+        // The second request uses the last one of two parts: the rest of it, 2 ms, waits for the 1 ms of the first
         // one.
         expect(&tell(parts(2, tasks()), 50), "a0-1 a2-3 a20-24 a40-42", "");
         // Undivided it is there again 20 ms after it could be used.
@@ -111,7 +111,7 @@ fn a_server_whose_replenishments_run_out_has_no_budget() {
         // The 3 ms that are left at 1 cannot be used before the other one is back. From 10 on all 4 ms are: they are back at 20.
         let tasks = || vec![requests(), periodic(0, 8, 20)];
         expect(&tell(system(1, 0, tasks()), 40), "a0-1 b1-9 a10-14 a20-23 b23-31", "");
-        // Of two parts the second one, used from 2 on, is back at 12.
+        // The second of two parts, used from 2 on, is back at 12.
         expect(&tell(system(2, 0, tasks()), 20), "a0-1 b1-2 a2-5 b5-10 a10-11 b11-12 a12-15 b15-16", "");
         // In the background it runs while no other job does: from 9 to 10, and from 18 to 20. At 11 it is served.
         let tasks = || vec![requests(), periodic(0, 8, 40), periodic(11, 4, 40)];
@@ -129,7 +129,7 @@ fn who_sleeps_leaves_its_server_without_work() {
     }
 }
 
-/// Who takes over in the middle of a period finds a job there, of which 3 ms are left.
+/// A policy that takes over in the middle of a period finds a job there, of which 3 ms remain.
 #[test]
 fn a_switch_to_a_server_is_like_work_that_comes_then() {
     let switched = |name: &str, at: i64| {

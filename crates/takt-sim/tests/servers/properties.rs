@@ -1,4 +1,4 @@
-//! What servers promise, over random ones.
+//! The guarantees of servers, over random ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -149,7 +149,7 @@ fn a_server_never_has_more_than_its_budget_in_a_period() {
             for (k, task) in tasks.iter().enumerate() {
                 let Some(Reservation { budget, period, .. }) = task.reservation else { continue };
                 let runs = runs(TaskId(k as u32), &told.records);
-                // Who is ahead of all others is never late, so that any interval of a period will do for a sporadic server.
+                // The server with the highest rank is never late, so that any interval of a period will do for a sporadic server.
                 let first = k == 0
                     && tasks[1..].iter().all(|t| t.reservation.map(|r| r.period).or(t.arrival.period()) > Some(period));
                 let from: Vec<Time> = match name {
@@ -196,7 +196,7 @@ fn overruns_are_paid_for() {
     });
 }
 
-/// What holds for sporadic servers, also when nothing is noticed late, does not hold for those of POSIX.
+/// A property of sporadic servers, also when nothing is noticed late, does not hold for those of POSIX.
 #[test]
 fn the_rules_of_posix_create_budget() {
     for late in [Span::ZERO, ms(1)] {

@@ -30,14 +30,14 @@ fn sharing(name: &str, values: &[Option<i64>], server: Server, tasks: Vec<Task>)
 fn two_tasks_behind_each_server() {
     let tasks = || vec![behind(&[1, 2], &[2, 1]), behind(&[1, 3], &[1, 2]), periodic(0, 4, 12)];
     let tell = |name| tell(sharing(name, &[], server(2, 6), tasks()), 20);
-    // What comes at 1 has missed the poll of 0. Those of 6, 12 and 18 find 2 ms each: a's first job, then b's first and a's second
+    // A job that comes at 1 has missed the poll of 0. Those of 6, 12 and 18 find 2 ms each: a's first job, then b's first and a's second
     // one, then b's second one.
     expect(&tell("polling-server"), "c0-4 a6-8 b12-13 a13-14 c14-18 b18-20", "");
     // No job is ahead of the server, so that 1 ms is idled away until 1. a has the other one, and the rest of its job at 6.
     expect(&tell("periodic-server"), "c0-1 a1-2 c2-5 a6-7 b7-8 a12-13 b13-14 c14-18 b18-19", "");
     // All 2 ms are there at 1, and a has them; the next ones come at 6 and at 12.
     expect(&tell("deferrable-server"), "c0-1 a1-3 c3-6 b6-7 a7-8 b12-14 c14-18", "");
-    // What a has used from 1 on is back at 7, and what b and a use from then on, at 13.
+    // The amount that a has used from 1 on is back at 7, and that of b and a from then on at 13.
     expect(&tell("sporadic-server"), "c0-1 a1-3 c3-6 b7-8 a8-9 c12-13 b13-15 c15-18", "");
 }
 
@@ -204,7 +204,7 @@ fn handing_jobs_out_to_several_tasks_changes_nothing_but_whose_they_are() {
     assert!(shared.get() > 10_000);
 }
 
-/// What `takt check` promises holds: to the tasks beside the server, and to jobs behind it that have deadlines.
+/// The promises of `takt check` hold: to the tasks beside the server, and to jobs behind it that have deadlines.
 #[test]
 fn what_is_shown_of_tasks_that_share_a_server_holds() {
     let (shown, served) = (std::cell::Cell::new(0), std::cell::Cell::new(0));

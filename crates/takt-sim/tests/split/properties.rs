@@ -1,4 +1,4 @@
-//! What the test accepts meets its deadlines, however jobs come.
+//! A set that the test accepts meets its deadlines, however jobs come.
 
 use super::*;
 use proptest::prelude::*;

@@ -16,7 +16,7 @@ struct Job {
     preempted: bool,
 }
 
-/// Who runs in each nanosecond, and who completes when.
+/// The schedule in each nanosecond, and the completions.
 pub(crate) struct Reference {
     pub(crate) runs: Vec<Vec<usize>>,
     pub(crate) completions: Vec<(i64, usize)>,
@@ -30,7 +30,7 @@ pub(crate) fn reference(system: &System, scenario: &Scenario, until: i64) -> Ref
     let mut running: Vec<usize> = vec![];
     let mut last = None;
     for now in 0..=until {
-        // What was running and has done its step acts now, whatever is released in the same instant.
+        // A running job that has done its step acts now, whatever is released in the same instant.
         for job in jobs.iter_mut().filter(|job| running.contains(&job.task) && job.ran && job.overhead == 0) {
             sleep(job, now);
         }
@@ -122,7 +122,7 @@ fn finish(jobs: &mut Vec<Job>, now: i64, told: &mut Reference) {
     jobs.retain(|j| !over(j));
 }
 
-/// Who runs in each nanosecond by the records, and who completes when.
+/// The schedule in each nanosecond by the records, and the completions.
 pub(crate) fn recorded(records: &[takt_core::record::Record], until: i64) -> Reference {
     use takt_core::record::{Outcome, RecordKind};
     let mut told = Reference { runs: vec![vec![]; until as usize], completions: vec![] };

@@ -147,7 +147,7 @@ fn of_a_circle_the_least_dense_is_aborted_whoever_closes_it() {
             let crossed = if closes == B { [wants(A, S), wants(B, R)] } else { [wants(B, R), wants(A, S)] };
             does(&mut engine, &mut records, 0, &crossed);
             assert_eq!((aborted(&records), engine.deadlocks()), (vec![B], 1), "{name}");
-            // What b held is a's now.
+            // The resource that b held is a's now.
             assert_eq!((engine.waits(A), engine.running()), (false, &[A][..]), "{name}");
             does(&mut engine, &mut records, 2, &[Input::Complete { task: A, job: 0 }]);
             assert_eq!(engine.totals().met, 1, "{name}");
@@ -323,7 +323,7 @@ fn the_tie_rule_holds_among_jobs_of_several_cpus() {
             tell(described, 50).chart()
         };
         assert_eq!(chart(1), "a6-7\nc0-1 b1-3 c3-6", "{name}");
-        // Of one release the lower task is first.
+        // Among equal releases the lower task is first.
         assert_eq!(chart(2), "a4-5\nc0-4 b4-5", "{name}");
     }
 }

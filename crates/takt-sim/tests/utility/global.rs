@@ -282,7 +282,7 @@ fn feasible(list: &[usize], jobs: &[Job], now: i64) -> bool {
     })
 }
 
-/// Who of `present` (by release, then number) runs now, as the literature puts it down: sorts are stable.
+/// The job of `present` (by release, then number) that runs now, as the literature puts it down: sorts are stable.
 fn choose(name: &str, present: &[usize], jobs: &[Job], now: i64, cpus: usize) -> Vec<usize> {
     let mut by_deadline = present.to_vec();
     by_deadline.sort_by_key(|&j| jobs[j].deadline);

@@ -18,7 +18,7 @@ fn worth(utility: u64, task: Task) -> Task {
     Task { utility: Some(Utility::Step(utility * UNIT)), ..task }
 }
 
-/// What was accrued and what could have been at most, in units.
+/// The accrued utility and the most that could have been accrued, in units.
 fn accrued(told: &Told) -> (u128, u128) {
     let totals = told.engine.totals();
     (totals.utility / u128::from(UNIT), totals.utility_total / u128::from(UNIT))

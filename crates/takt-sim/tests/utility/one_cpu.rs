@@ -31,7 +31,7 @@ fn edf_earns_little_under_overload() {
 #[test]
 fn policies_of_utility_give_up_what_is_worth_least_for_its_time() {
     for name in ["hvdf", "np-hvdf", "lbesa", "dasa-nd", "dasa", "gus"] {
-        // Who is lost runs in idle time.
+        // A lost job runs in idle time.
         earns(&continues(name, overload()), "b0-3 c3-5 a5-8", "a", (13, 16));
         earns(&aborts(name, overload()), "b0-3 c3-5", "a", (13, 16));
     }

@@ -1,4 +1,4 @@
-//! What holds for every set of jobs.
+//! Properties of every set of jobs.
 
 use super::*;
 use proptest::collection::vec;

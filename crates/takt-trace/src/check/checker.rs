@@ -64,7 +64,7 @@ pub(super) struct TaskState {
     pub(super) behind: Option<(JobId, JobId)>,
     /// The job whose handler is at work.
     pub(super) handler: Option<JobId>,
-    /// What it waits for, and since when.
+    /// The resource for which it waits, and since when.
     pub(super) waits_for: Option<(ResourceId, Time)>,
     pub(super) budget: Option<Grant>,
     /// The sum of what its job was granted, and how many grants that were.
@@ -89,7 +89,7 @@ pub(super) struct Checker<'a> {
     pub(super) labels: Vec<String>,
     pub(super) tolerance: Span,
     pub(super) tasks: Vec<TaskState>,
-    /// Who occupies each CPU, and until when it was last occupied and by whom.
+    /// The task on each CPU, and until when it was last occupied and by which one.
     pub(super) occupied: Vec<Option<TaskId>>,
     pub(super) freed: Vec<Option<(TaskId, Time)>>,
     pub(super) at: Time,
@@ -106,7 +106,7 @@ pub(super) struct Checker<'a> {
     pub(super) unsettled: bool,
     /// Per partition: the window in which it last started a task, and that task's position.
     pub(super) fifo: Vec<(u64, usize)>,
-    /// Who holds each resource, as far as the trace has told.
+    /// The holder of each resource, as far as the trace has it.
     /// The partitions that the power policy has kept from starting in this window.
     skipped: Vec<PartitionId>,
     pub(super) owners: HashMap<ResourceId, TaskId>,

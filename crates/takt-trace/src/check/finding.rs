@@ -12,7 +12,7 @@ pub struct Finding {
     pub task: Option<String>,
     /// The rule's name, as in the module's table.
     pub rule: &'static str,
-    /// What was seen.
+    /// The observation.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What charts of both forms show: the part that is drawn, the heading, the rows.
+//! The common parts of charts of both forms: the part that is drawn, the heading, the rows.
 
 use crate::names;
 use crate::timeline::Timeline;
@@ -14,7 +14,7 @@ pub(super) fn range(line: &Timeline, from: Time, to: Option<Time>) -> Option<(Ti
     (from < to).then_some((from, to))
 }
 
-/// What stands above a chart: policy, scope, source, workload.
+/// The heading of a chart: policy, scope, source, workload.
 pub(super) fn heading(trace: &Trace) -> String {
     heading_of(&trace.header)
 }

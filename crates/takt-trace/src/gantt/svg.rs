@@ -19,7 +19,7 @@ pub struct SvgOptions {
     pub from: Time,
     /// Where the chart ends; by default with the trace.
     pub to: Option<Time>,
-    /// What stands above; by default policy, workload and source.
+    /// The heading; by default policy, workload and source.
     pub title: Option<String>,
 }
 
@@ -489,7 +489,7 @@ struct Strip {
     from: Time,
     to: Time,
     color: &'static str,
-    /// What the task does there.
+    /// The state of the task there.
     what: String,
 }
 
@@ -510,7 +510,7 @@ fn strips(p: &mut Picture, label: &str, strips: impl Iterator<Item = Strip>, y: 
     }
 }
 
-/// What the task waits for other than a CPU, in place of the grey line of mere waiting.
+/// The reason of a wait other than for a CPU, in place of the grey line of mere waiting.
 fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
     let waits = line.waits.iter().filter(|w| w.task.index() == task).map(|w| {
         let (color, what) = match w.resource {

@@ -146,7 +146,7 @@ fn color(task: usize) -> u8 {
 }
 
 fn short(label: &str) -> String {
-    // What a terminal would obey is not printed.
+    // Control characters of a terminal are not printed.
     let label: String = label.chars().map(|c| if names::is_hidden(c) { '?' } else { c }).collect();
     if label.chars().count() <= LABEL_MOST {
         return label;

@@ -18,7 +18,7 @@ use takt_trace::summary::summarize;
 use takt_trace::why::{Cause, Causes};
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
 
-/// What a program does besides working.
+/// The acts of a program besides working.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// It signals the completion of the work that it is at, whether or not its task runs.
@@ -178,7 +178,7 @@ prop_compose! {
         offset in span(0..50), period in span(10..100), deadline in span(5..150), runtime in span(1..60), priority in 0..4_u32,
         on_abort in prop::sample::select(vec![OnAbort::Finish, OnAbort::Restart, OnAbort::Signal]),
     ) -> Task {
-        // What follows an abort in the program itself leaves nothing that it could finish.
+        // A program that continues after an abort leaves nothing that it could finish.
         let on_abort = if handler.is_some() && on_abort == OnAbort::Finish { OnAbort::Signal } else { on_abort };
         Task { on_abort, arrival: Arrival::Periodic { offset, period }, deadline: Some(deadline), runtime: Some(runtime), handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }), priority, affinity: CpuSet::first(cpus), ..Task::default() }
     }
@@ -211,7 +211,7 @@ fn acts(most: usize) -> impl Strategy<Value = Vec<(u8, Act, Span)>> {
     })
 }
 
-/// What the programs of this system do.
+/// The programs of this system.
 fn of(system: &System, acts: &[(u8, Act, Span)]) -> Vec<(Time, TaskId, Act)> {
     let task = |n: u8| TaskId(u32::from(n) % system.tasks.len() as u32);
     acts.iter().map(|(n, act, at)| (Time::ZERO + *at, task(*n), *act)).collect()
@@ -261,7 +261,7 @@ fn window_tables_keep_the_rules() {
     });
 }
 
-/// What a task's jobs do, and what becomes of them.
+/// The jobs of a task, and their outcomes.
 fn busy(cpus: usize) -> impl Strategy<Value = Task> {
     let middle = prop_oneof![
         2 => Just(Vec::new()),

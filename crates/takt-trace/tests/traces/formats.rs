@@ -151,7 +151,7 @@ fn numbers_out_of_reach_are_refused() {
     };
     assert!(places(65535).is_ok());
     assert!(places(65536).unwrap_err().to_string().contains("65536 places"));
-    // What a setting is set to need be no time.
+    // The value of a setting need be no time.
     let line = format!(r#"{{"at":0,"type":"configure","setting":0,"value":{}}}"#, i64::MAX);
     read_back(format!("{}\n{line}\n", header(0)).as_bytes(), Format::JsonLines).unwrap();
 }

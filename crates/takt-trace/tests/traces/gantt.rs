@@ -60,7 +60,7 @@ fn switches_of_policies_are_told_with_their_names() {
     assert_eq!(lines, said.collect::<Vec<_>>(), "{chart}");
     assert!(chart.starts_with("domains, story.yaml"), "{chart}");
     let picture = svg(&trace, &SvgOptions::default());
-    // What happens in one instant is one line.
+    // All events of one instant are one line.
     let both = format!("at 5ms {}, {}", told[0], told[1]);
     for title in [both.as_str(), "at 9ms left: g-gua → fp", "at 19ms domains → fp"] {
         assert!(picture.contains(&format!("<title>{title}</title>")), "{title}: {picture}");

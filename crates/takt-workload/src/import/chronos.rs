@@ -10,7 +10,7 @@
 //! `cpus` and `locks` are lists such as `0,2`, or `all`; times are microseconds. Working sets and thread groups, which say what
 //! memory jobs touch, have no counterpart.
 //!
-//! What a job does follows the source of that program (`task.c` and `tester.c` of its C version, in the public repository
+//! The jobs follow the source of that program (`task.c` and `tester.c` of its C version, in the public repository
 //! vadixidav/chronos-project): it needs `usage * c / 100`, of which `l` percent are in critical sections; they come first, then
 //! the rest. One after another each lock is held for the whole of that time, so that a job with several locks needs more than it
 //! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks
@@ -134,7 +134,7 @@ pub struct Run {
     pub locks: Option<u32>,
     /// Locks are held together and not one after another (`-n`).
     pub nested: bool,
-    /// Who holds a lock inherits the urgency of those that wait for it (`-p`).
+    /// The holder of a lock inherits the urgency of the waiting tasks (`-p`).
     pub inheritance: bool,
     /// Aborted jobs have handlers (`-h`), which need so long for each lock of the set: that program measures what taking and
     /// giving back a lock costs.

@@ -1,4 +1,4 @@
-//! What importers share.
+//! Shared parts of importers.
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity, sort};
@@ -17,7 +17,7 @@ pub(super) fn words(text: &str, line: Place) -> Vec<Place> {
         if !part.is_empty() {
             words.push(at..at + part.len());
         }
-        // What separates words may be longer than a byte.
+        // Separators of words may be longer than a byte.
         at += part.len();
         at += text[at..].chars().next().map_or(0, char::len_utf8);
     }

@@ -6,7 +6,7 @@
 //! rt_launch -p 1 10 100 -- ./camera &
 //! release_ts
 //! ```
-//! What the options mean follows the source of these programs (`bin/rtspin.c` and `bin/rt_launch.c` of the public repository
+//! The meaning of the options follows the source of these programs (`bin/rtspin.c` and `bin/rt_launch.c` of the public repository
 //! LITMUS-RT/liblitmus): times are milliseconds, an rtspin's duration seconds; a job of rtspin spins for a part of its declared
 //! time (`-s`, by default 0.95); with a lock (`-X`) it takes it somewhere in the middle, here exactly there.
 
@@ -68,7 +68,7 @@ impl Program {
     }
 }
 
-/// What one call says.
+/// The content of one call.
 struct Call {
     program: Program,
     /// The program's name in the text.
@@ -538,7 +538,7 @@ impl Call {
         Some(())
     }
 
-    /// What a job of `rtspin` does; returns the most that it needs.
+    /// The steps of a job of `rtspin`; returns the most that it needs.
     fn needs(&self, reader: &mut Reader, task: &mut Task, wcet: Span, resources: &mut Vec<String>) -> Option<Span> {
         let scale = self.ratio(reader, 's', "the scale", 95 * ONE / 100, 1000 * ONE)?;
         let fraction = self.ratio(reader, 'U', "the fraction of slack", 0, ONE)?;

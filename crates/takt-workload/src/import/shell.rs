@@ -19,7 +19,7 @@ pub(super) struct Word {
     pub(super) text: String,
     /// Where it stands.
     pub(super) place: Place,
-    /// What in it only a running shell knows, such as `$1`; no longer than a message can bear.
+    /// The part that only a running shell knows, such as `$1`; no longer than a message can bear.
     pub(super) unknown: Option<String>,
 }
 
@@ -265,7 +265,7 @@ impl<'t> Lexer<'t> {
             let known = self.open.is_empty();
             self.variables.extend(set.into_iter().map(|(name, value)| (name, value.filter(|_| known))));
         } else {
-            // What is set before a command is set for that alone.
+            // A setting before a command is for that command alone.
             self.commands.push(Command { words, inside: self.open.last().cloned() });
         }
     }

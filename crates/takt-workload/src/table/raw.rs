@@ -14,7 +14,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// What the processes of a partition share of a window unless they have budgets: best effort would never
+    /// The part of a window that the processes of a partition share unless they have budgets: best effort would never
     /// run if the safety-critical side took all.
     pub(super) fn default_budget(self, length: Span, processes: usize, rules: TableRules) -> Span {
         let n = processes.max(1) as i64;

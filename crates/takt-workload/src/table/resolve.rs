@@ -60,7 +60,7 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
         for (k, process) in partition.processes.iter().enumerate() {
             let default_name = format!("{}-{}", partition.name, k + 1);
             let (name, place) = process.name.clone().unwrap_or((default_name, process.head.clone()));
-            // Of two partitions of one name only the name is at fault, not that of each process.
+            // Where two partitions have one name, only the name is at fault, not that of each process.
             if process.name.is_some() || index.get(partition.name.as_str()) == Some(&p) {
                 names.add(reader, &name, &place);
             }

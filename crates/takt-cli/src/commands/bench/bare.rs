@@ -25,7 +25,7 @@ pub(super) struct Step {
     pub(super) start: Option<usize>,
 }
 
-/// What the bare mechanism is to do.
+/// The task of the bare mechanism.
 pub(super) struct Plan {
     /// The processes, each in a group of its own.
     pub(super) processes: Vec<Vec<String>>,
@@ -40,7 +40,7 @@ pub(super) struct Plan {
     pub(super) until_exit: bool,
 }
 
-/// What became of one step, on the monotonic clock.
+/// The outcome of one step, on the monotonic clock.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Wake {
     pub(super) ideal: Span,

@@ -1,4 +1,4 @@
-//! What is said about many values: median, 99th percentile, maximum.
+//! Figures of many values: median, 99th percentile, maximum.
 
 use crate::report::{Cell, short};
 use rustix::time::{ClockId, clock_gettime};

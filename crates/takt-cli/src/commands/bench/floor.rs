@@ -13,7 +13,7 @@ use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_workload::Code;
 
-/// Who measures the floor.
+/// The program that measures the floor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Floor {
     Cyclictest,

@@ -1,4 +1,4 @@
-//! What the benches share: the machine, the place for files, runs of Takt itself, and the way results are shown.
+//! Shared parts of the benches: the machine, the place for files, runs of Takt itself, and the way results are shown.
 
 use super::options::Common;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ use takt_workload::Code;
 pub(super) struct Claim {
     pub(super) what: String,
     pub(super) measured: Cell,
-    /// What it must not exceed, in words and times.
+    /// Its upper limit, in words and times.
     pub(super) limit: Vec<Cell>,
     /// `None` when the measurement is too coarse to tell.
     pub(super) holds: Option<bool>,
@@ -41,7 +41,7 @@ impl Claim {
     }
 }
 
-/// What is said of a limit from below; `None` where a short round says nothing.
+/// The text of a limit from below; `None` where a short round says nothing.
 pub(super) fn reached(holds: Option<bool>) -> &'static str {
     match holds {
         Some(true) => "ok",
@@ -146,13 +146,13 @@ pub(super) struct Lab {
 
 /// A run of Takt that ended well.
 pub(super) struct TaktRun {
-    /// What `--json` printed.
+    /// The output of `--json`.
     pub(super) json: Value,
     /// Time zero on the monotonic clock.
     pub(super) start: Span,
 }
 
-/// What `takt run` is given besides the workload.
+/// The arguments of `takt run` besides the workload.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunOptions<'a> {
     pub(super) policy: Option<&'a str>,
@@ -413,7 +413,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// What both kinds of benches say of it.
+    /// The text that both kinds of benches share.
     pub(super) fn json(&self, load_before: &str, load_after: &str) -> Value {
         json!({"cpu_model": self.model, "cpus": self.cpus, "kernel": self.kernel,
                "load_before": load_before, "load_after": load_after})

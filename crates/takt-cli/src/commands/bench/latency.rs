@@ -76,7 +76,7 @@ impl Schedule {
     fn frame(&self) -> Span {
         self.window + self.window + self.idle
     }
-    /// Whose a window is, and when it begins after time zero.
+    /// The owner of a window, and its begin after time zero.
     fn window(&self, index: usize) -> (usize, Span) {
         let frame = Span::from_ns(self.frame().ns() * (index / 2) as i64);
         (index % 2, if index.is_multiple_of(2) { frame } else { frame + self.window })

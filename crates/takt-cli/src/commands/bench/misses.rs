@@ -45,7 +45,7 @@ const PRIORITY: usize = 10;
 /// Busy processes on the other CPUs.
 const HOGS: usize = 2;
 
-/// Who schedules, and by which policy.
+/// The scheduler, and its policy.
 #[derive(Clone, Copy)]
 enum By {
     Takt(&'static str),
@@ -70,7 +70,7 @@ struct Part {
     variants: Vec<Variant>,
 }
 
-/// What one round gave.
+/// The results of one round.
 #[derive(Default)]
 struct Round {
     jobs: i64,

@@ -10,7 +10,7 @@ pub(super) struct Rounds {
     pub(super) rounds: u32,
 }
 
-/// What else every bench that is judged by limits can be told.
+/// Further options of every bench that is judged by limits.
 #[derive(clap::Args, Debug)]
 pub(super) struct Form {
     /// One short round that shows that everything works; its figures have no meaning
@@ -40,7 +40,7 @@ pub(super) struct Common {
     pub(super) mechanism: MechanismName,
 }
 
-/// What the shared options are where processes are measured: fewer rounds, as each takes long, and limits that are upper ones.
+/// The shared options where processes are measured: fewer rounds, as each takes long, and limits that are upper ones.
 fn of_processes(arg: clap::Arg) -> clap::Arg {
     match arg.get_id().as_str() {
         "rounds" => arg.default_value("3"),

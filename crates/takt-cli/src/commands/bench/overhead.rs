@@ -87,7 +87,7 @@ impl Form {
     }
 }
 
-/// What the process wrote about its work.
+/// The report of the process about its work.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     start: Span,
@@ -259,7 +259,7 @@ impl Case {
     fn judged(&self, lab: &Lab, takt: Loss, what: &str, (times, over): (i64, i64)) -> Claim {
         let bare = Case::loss(&self.bare);
         let controller = if self.controller == lab.cpu { "same CPU" } else { "other CPU" };
-        // What is lost in elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be
+        // Lost elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be
         // told.
         let coarse = self.noise().is_none_or(|noise| noise > bare.elapsed);
         let (bare, takt, measure) = match coarse {

@@ -72,7 +72,7 @@ const GROWTH_MOST: i64 = 1024;
 const SIMSO: &str = include_str!("with_simso.py");
 const INSTALL: &str = "python3 -m venv DIR && DIR/bin/pip install simso==0.8.5, then --simso DIR/bin/python";
 
-/// What is done beside counting.
+/// The work beside counting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Counters,
@@ -191,7 +191,7 @@ fn simso(python: &Path, workload: &Workload, length: Span) -> Result<(Run, Strin
     Ok((run, said["version"].as_str().unwrap_or("of unknown version").to_string()))
 }
 
-/// What was measured of one set.
+/// The measurements of one set.
 struct Measured {
     set: &'static Set,
     runs: [Vec<Run>; 3],

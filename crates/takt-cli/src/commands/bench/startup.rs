@@ -65,7 +65,7 @@ struct Case {
 struct Start {
     /// From outside: from the spawn of Takt to time zero of the schedule.
     ready: i64,
-    /// What Takt says itself.
+    /// Takt's own figures.
     startup: i64,
     /// CPU time of Takt until then, and of the process that starts the others.
     cpu: i64,

@@ -21,7 +21,7 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
            "floods": report.floods[task], "event_floods": report.event_floods[task]})
 }
 
-/// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that
+/// Possible causes of missed deadlines: the effects of the machine on the run, whether or not there were misses, and tasks that
 /// needed more than they said, if there were.
 pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut found = disturbances(workload, report);
@@ -56,7 +56,7 @@ fn silent(workload: &Workload, report: &Report) -> Vec<String> {
     )]
 }
 
-/// What the machine did to the run, as far as it can explain that a deadline is missed: at least a hundredth of the CPU time, or a
+/// The effects of the machine on the run, as far as they can explain that a deadline is missed: at least a hundredth of the CPU time, or a
 /// tenth of the shortest deadline or window.
 fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     let (system, hundredth) = (&workload.system, report.length.ns() / 100);

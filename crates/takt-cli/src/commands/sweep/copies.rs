@@ -74,7 +74,7 @@ struct Numbers {
 
 /// More copies make no picture.
 const MOST: usize = 1_000;
-/// What rates are per.
+/// The unit of rates.
 const SECOND: Span = Span::from_secs(1);
 /// Runs of one number that one thread takes at a time.
 const BLOCK: u64 = 1;
@@ -93,7 +93,7 @@ fn numbers(text: &str) -> Result<Numbers, String> {
     }
 }
 
-/// What came of one seed under one policy; nothing when the policy refused.
+/// The result of one seed under one policy; nothing when the policy refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Run {
     released: u64,
@@ -283,7 +283,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// What is read from a run and averaged over the seeds.
+/// The figures that are read from a run and averaged over the seeds.
 type Measure = (&'static str, fn(&Run) -> Option<f64>);
 
 const WORST: Measure = ("worst", |run| run.fewest.iter().min().map(|n| f64::from(*n)));

@@ -20,13 +20,13 @@ pub(super) struct Picture<'a> {
 
 /// One field of curves.
 pub(super) struct Panel {
-    /// What the values are; empty for a picture whose title says it.
+    /// The name of the values; empty for a picture whose title says it.
     pub(super) title: String,
     /// The values' unit, beside the axis.
     pub(super) unit: String,
     /// The value at the upper end.
     pub(super) top: u64,
-    /// What `top` is called at the axis, in millionths.
+    /// The label of `top` at the axis, in millionths.
     pub(super) worth: u64,
     /// The same names in each panel, with a dot for each point; none where nothing is known.
     pub(super) lines: Vec<(String, Vec<Option<Dot>>)>,

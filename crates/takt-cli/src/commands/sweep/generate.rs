@@ -27,7 +27,7 @@ pub(super) struct Args {
     kind: SetArgs,
 }
 
-/// What kind of sets are drawn.
+/// The kind of the drawn sets.
 #[derive(clap::Args, Debug)]
 pub(super) struct SetArgs {
     /// How utilisations are drawn

@@ -131,7 +131,7 @@ fn default_tests(cpus: usize, implicit: bool) -> &'static str {
     }
 }
 
-/// What is to be found out.
+/// The questions of the experiment.
 struct Experiment<'a> {
     args: &'a Args,
     cpus: usize,
@@ -145,7 +145,7 @@ struct Sets {
     name: String,
     fingerprint: String,
     sets: Vec<TaskSet>,
-    /// Of each point the numbers of its sets.
+    /// The numbers of the sets, by point.
     at: Vec<Vec<usize>>,
 }
 
@@ -221,7 +221,7 @@ impl Experiment<'_> {
         setup
     }
 
-    /// What the tests say about a block of sets.
+    /// The verdicts of the tests about a block of sets.
     fn ask(&self, (point, first, sets): Block) -> Result<Counts, Impossible> {
         let tests = self.methods.len();
         let mut counts = Counts::zero(tests);

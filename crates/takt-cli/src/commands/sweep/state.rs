@@ -1,4 +1,4 @@
-//! What an experiment has found so far, in a file, so that a second call continues where the first one ended.
+//! The findings of an experiment so far, in a file, so that a second call continues where the first one ended.
 
 use crate::failure::Failure;
 use crate::files::{self, Locked};
@@ -11,7 +11,7 @@ use takt_workload::Code;
 /// A block of sets of one point: the point, the first set, and how many.
 pub(super) type Block = (usize, u64, u64);
 
-/// What is found out about a block.
+/// The findings about a block.
 pub(super) trait Found: Clone + Send + Sync {
     /// As the last cells of its row in the file.
     fn cells(&self) -> Vec<Value>;
@@ -23,7 +23,7 @@ pub(super) trait Found: Clone + Send + Sync {
     fn is_sound(&self, sets: u64, questions: usize) -> bool;
 }
 
-/// What a state is about.
+/// The subject of a state.
 pub(super) struct Subject {
     /// Marks the file as ours, and says how it is laid out.
     pub(super) format: &'static str,

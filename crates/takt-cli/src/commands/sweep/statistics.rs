@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Mean {
     pub(super) value: f64,
-    /// Of the 95 % interval by Student's t; `None` of fewer than two numbers.
+    /// Half of the 95 % interval by Student's t; `None` of fewer than two numbers.
     pub(super) half: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What every schedule keeps that a construction builds, checked on each one that it really builds: in engines to which
+//! The invariants of every schedule that a construction builds, checked on each one that it really builds: in engines to which
 //! everything happens that can.
 
 use super::{Construction, Density, View, build};
@@ -23,7 +23,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What a construction keeps.
+/// The invariants of a construction.
 trait Rules: Construction {
     fn check(view: &View<'_, '_>, schedule: &[usize]);
 }

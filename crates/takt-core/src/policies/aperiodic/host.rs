@@ -92,7 +92,7 @@ impl<R: Rule> Policy for Aperiodic<R> {
             }
             Event::Timer { timer, .. } => self.0.timer(timer, cx),
             Event::Changed { task } => self.0.place(task, cx),
-            // Who holds a resource is no more urgent by it.
+            // A job that holds a resource is no more urgent by it.
             Event::Lock { .. } | Event::Unlock { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
         }
         self.0.arm_timers(cx);
@@ -120,13 +120,13 @@ impl<R: Rule> Policy for Aperiodic<R> {
         true
     }
 
-    /// What is reserved stays as it is.
+    /// The reservation stays as it is.
     fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
         terms.reservation == cx.task(task).reservation
     }
 }
 
-/// What the manual pages of all servers say alike.
+/// The common part of the manual pages of all servers.
 macro_rules! shared {
     () => {
         "\

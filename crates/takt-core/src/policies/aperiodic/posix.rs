@@ -35,7 +35,7 @@ impl Posix {
         (self.reserved, self.capacity, self.used, self.activation) = (reserved, reserved.budget, Span::ZERO, now);
     }
 
-    /// What can be used now: nothing while too many replenishments are pending.
+    /// The usable amount: nothing while too many replenishments are pending.
     pub(super) fn left(&self) -> Span {
         if self.pending.len() < self.most { self.capacity } else { Span::ZERO }
     }
@@ -49,7 +49,7 @@ impl Posix {
         self.pending.front().map(|refill| refill.at)
     }
 
-    /// What is due comes back; who could use nothing is activated by it.
+    /// Due replenishments return; a server that had nothing is activated by that.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some(refill) = self.pending.front().copied().filter(|refill| refill.at <= now) {
             if self.left() == Span::ZERO {
@@ -76,7 +76,7 @@ impl Posix {
         }
     }
 
-    /// What was used will come back: when nothing is left of the capacity, and when the work is done. What is overrun after that
+    /// The consumption will be replenished: when nothing is left of the capacity, and when the work is done. What is overrun after that
     /// comes back with it.
     pub(super) fn schedule(&mut self) {
         let (at, amount) = (self.back(), core::mem::take(&mut self.used));

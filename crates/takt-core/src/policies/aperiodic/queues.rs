@@ -1,4 +1,4 @@
-//! Who is ready, by rank, and which servers have budgets.
+//! The ready jobs, by rank, and the servers that have budgets.
 
 use super::{By, Rule, SERVED_LAST};
 use crate::cpus::CpuSet;
@@ -17,7 +17,7 @@ use crate::work::Work;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a task, or its server, needs of a CPU, in units of 2^-62.
+/// The utilisation of a task, or of its server, in units of 2^-62.
 fn need(system: &System, task: TaskId) -> i128 {
     let described = &system.tasks[task.index()];
     let by_runtime = || Some((described.runtime?, described.arrival.period()?));
@@ -26,16 +26,16 @@ fn need(system: &System, task: TaskId) -> i128 {
     needed.map_or(0, |(need, period)| share(need, period))
 }
 
-/// What is known of a task.
+/// Facts about a task.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     /// The index of its server, if it has one.
     server: Option<usize>,
     /// It has a job that could run, which queues behind earlier ones.
     since: Option<Time>,
-    /// What the present job had consumed when that was last charged.
+    /// The consumption of the present job when that was last charged.
     mark: Work,
-    /// What it consumes is charged to its server, as of the last decision.
+    /// Its consumption is charged to its server, as of the last decision.
     charged: bool,
     /// The engine has said that the budget is used up; it still needs the remaining amount.
     told: bool,
@@ -56,7 +56,7 @@ enum Standing {
 
 struct Server<R> {
     rule: R,
-    /// Whose jobs it serves: one task, or all that share it.
+    /// The task whose jobs it serves, or all that share it.
     tasks: Vec<TaskId>,
     /// How many of them have a job that could run.
     ready: usize,
@@ -76,7 +76,7 @@ struct Cpu {
     /// The blocked jobs, by the ranks that they had when they blocked.
     #[cfg(feature = "order")]
     blocked: ReadyQueue,
-    /// Who was chosen last.
+    /// The task that was chosen last.
     running: Option<TaskId>,
     /// Indexes of its servers.
     servers: Vec<usize>,
@@ -391,7 +391,7 @@ impl<R: Rule> Queues<R> {
         let mut rest = lent;
         while let Some((index, group, others)) = self.cpus.split(rest) {
             rest = others;
-            // What is used up by now need not wait until that is noticed.
+            // Consumption that is known now need not wait until that is noticed.
             if let Some(task) = self.cpus[index].running {
                 self.settle_of(task, cx);
             }

@@ -52,7 +52,7 @@ impl Refills {
         self.at().saturating_add(self.reserved.period)
     }
 
-    /// What can be used of the first part.
+    /// The usable amount of the first part.
     pub(super) fn left(&self, now: Time) -> Span {
         if self.at() <= now { self.first().amount - self.used } else { Span::ZERO }
     }
@@ -108,7 +108,7 @@ impl Refills {
         }
     }
 
-    /// What could be used since `at` is there again a period later.
+    /// The amount that was usable since `at` returns a period later.
     fn come_back(&mut self, at: Time, amount: Span) {
         let at = at.saturating_add(self.reserved.period);
         match self.parts.back_mut().filter(|last| last.at == at) {

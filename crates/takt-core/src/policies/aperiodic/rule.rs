@@ -1,4 +1,4 @@
-//! What tells one server for aperiodic work from another: when it has which budget. And the settings of all of them.
+//! The difference between servers for aperiodic work: when each has which budget. And the settings of all of them.
 
 use crate::model::{Fact, Kind, Order, PolicySpec, Reservation, Scope, Setting, When};
 use crate::time::{Span, Time};
@@ -45,7 +45,7 @@ pub trait Rule: Send + Sized + 'static {
     }
 }
 
-/// What tasks and servers are ranked by.
+/// The rank of tasks and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
     Period,

@@ -66,7 +66,7 @@ impl Ipi {
         }
     }
 
-    /// What the tasks of a CPU have declared to need, in units of 2^-32. O(n).
+    /// The declared utilisation of the tasks of a CPU, in units of 2^-32. O(n).
     fn load(&self, home: usize) -> u64 {
         let loads = self.cores[home].order.iter().map(|t| self.members[t.index()].load);
         loads.fold(0, u64::saturating_add)

@@ -17,7 +17,7 @@ pub enum Reinit {
     No,
 }
 
-/// What a task without a declared share wants.
+/// The share of a task without a declared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alpha {
     /// Its utilisation.
@@ -80,13 +80,13 @@ pub struct Parameters {
     pub feedforward: bool,
     /// When the state is forgotten.
     pub reinit: Reinit,
-    /// What tasks without a share want.
+    /// The shares of tasks without a declared one.
     pub alpha: Alpha,
     /// How long a round should be.
     pub round: RoundRule,
-    /// Whose number and periods determine that.
+    /// The tasks whose number and periods determine that.
     pub count: Which,
-    /// What a waking task does to the round.
+    /// The effect of a waking task on the round.
     pub wake: Wake,
     /// Over whose loads overload is judged.
     pub overload: Which,
@@ -113,7 +113,7 @@ const fn duration(
 const YES_NO: &[&str] = &["yes", "no"];
 const US: Span = Span::from_us(1);
 
-/// What can be tuned, in the order of [`PolicySpec::values`].
+/// The settings, in the order of [`PolicySpec::values`].
 pub const SETTINGS: &[Setting] = &[
     choice("preset", &["thesis", "improved"], "thesis", "defaults of the other settings"),
     Setting {

@@ -33,7 +33,7 @@ impl Split {
     pub const fn new(whole: i64, of: i128) -> Split {
         Split { whole, of, sum: 0, given: 0 }
     }
-    /// What the next part gets. O(1).
+    /// The amount of the next part. O(1).
     #[inline]
     pub fn next(&mut self, part: i128) -> i64 {
         // A task that is not ready has none.

@@ -23,17 +23,17 @@ pub(super) struct Member {
     /// Where it goes as soon as it has no burst.
     pub(super) destination: Option<u16>,
     pub(super) ready: bool,
-    /// What it wants of a CPU and what it has declared to need, in units of 2^-32.
+    /// Its wanted share of a CPU, and its declared utilisation, in units of 2^-32.
     pub(super) want: u64,
     pub(super) load: u64,
     /// Its part of the round, and of the one before; in units of 2^-32.
     pub(super) alpha: i64,
     /// The integrator of its regulator.
     pub(super) state: i64,
-    /// What the present round should give it, and what it may use.
+    /// Its set point in the present round, and its limit.
     pub(super) target: Span,
     pub(super) burst: Span,
-    /// What it has used in the present round.
+    /// Its consumption in the present round.
     pub(super) used: Span,
     /// How much of its job's consumption has been counted.
     pub(super) counted: Work,
@@ -51,7 +51,7 @@ pub(super) struct Core {
     /// Tasks that come before those: woken or interrupted ones. The first `woken` of them interrupt the present burst.
     pub(super) ahead: VecDeque<TaskId>,
     pub(super) woken: usize,
-    /// Whose burst it is, and whether that is over.
+    /// The task whose burst it is, and whether that is over.
     pub(super) current: Option<TaskId>,
     pub(super) over: bool,
     /// Whether that burst has been granted.
@@ -61,7 +61,7 @@ pub(super) struct Core {
     pub(super) set_point: Span,
     /// The state is to be forgotten at the next regulation.
     pub(super) reinit: bool,
-    /// What tasks want is to be computed again.
+    /// The wanted shares are to be computed again.
     pub(super) stale: bool,
     /// Nothing has changed of which the parts of a round are computed.
     pub(super) same: bool,
@@ -334,7 +334,7 @@ impl Ipi {
         let m = &mut self.members[task.index()];
         if core.over || !m.ready || m.used >= m.burst {
             if core.over {
-                // What it did not use is not for later in this round.
+                // Time that it did not use is not for later in this round.
                 m.burst = m.burst.min(m.used);
             }
             core.current = None;
@@ -353,7 +353,7 @@ impl Ipi {
         None
     }
 
-    /// Whose burst it is now. O(n) at the end of a round, otherwise O(tasks passed over).
+    /// The task whose burst it is now. O(n) at the end of a round, otherwise O(tasks passed over).
     fn choose(&mut self, home: usize, cx: &mut Context<'_>) -> Option<TaskId> {
         if let Some(task) = self.present(home, cx) {
             return Some(task);
@@ -421,7 +421,7 @@ impl Ipi {
         }
     }
 
-    /// What the task may use before it is asked again: the rest of its burst, and no more than its own limit leaves. O(1).
+    /// The time that the task may use before it is asked again: the rest of its burst, and no more than its own limit leaves. O(1).
     fn grant(&self, task: TaskId, cx: &Context<'_>) -> Budget {
         let m = &self.members[task.index()];
         let rest = m.burst - m.used;

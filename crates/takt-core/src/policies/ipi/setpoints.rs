@@ -16,7 +16,7 @@ pub fn load(task: &Task) -> Option<u64> {
     }
 }
 
-/// What each of `members` wants, in units of 2^-32 of a CPU, handed to `put`. O(members).
+/// The wanted share of each of `members`, in units of 2^-32 of a CPU, handed to `put`. O(members).
 ///
 /// A declared share is wanted as it is; so is the utilisation under `alpha: load`. The other tasks divide the rest of the
 /// CPU, at least a hundredth of it each on average: in proportion to their rates under `alpha: rate` (a task without a period

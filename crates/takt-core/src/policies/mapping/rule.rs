@@ -1,4 +1,4 @@
-//! What a mapper is, and the CPUs that it fills.
+//! Mappers, and the CPUs that they fill.
 
 use crate::model::TaskId;
 use crate::policy::{Context, Decision};
@@ -21,7 +21,7 @@ pub struct MapperEntry {
     pub name: &'static str,
     /// One line about it.
     pub summary: &'static str,
-    /// What it does, what it costs, in Markdown.
+    /// Its rule and its costs, in Markdown.
     pub manual: &'static str,
     /// Builds it. `None` is the three passes, which are part of [`Mapper`](crate::policies::mapping::Mapper) so that the default costs no call through a table.
     pub build: fn() -> Option<Box<dyn Mapping>>,

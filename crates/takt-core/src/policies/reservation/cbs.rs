@@ -7,7 +7,7 @@
 //! with the runtime Q and the period P could demand there. With a relative deadline D < P that is, in an interval of k P + x, k Q and
 //! the lesser of Q and x Q / D.
 //!
-//! Of the kernel's functions, `dl_next_period` is `Server::next_period`, `update_dl_revised_wakeup` and `dl_check_constrained_dl` are
+//! The kernel's functions here: `dl_next_period` is `Server::next_period`, `update_dl_revised_wakeup` and `dl_check_constrained_dl` are
 //! `Server::revise`, `replenish_dl_entity` is `Servers::replenish`. A soft server goes by the same rules, and where a hard one
 //! waits for its next period it has the budget and the deadline of that at once; the same demand covers that, since work which comes
 //! sooner with the same deadline adds to no interval.

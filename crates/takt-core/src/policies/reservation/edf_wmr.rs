@@ -87,7 +87,7 @@ impl Wmr {
         };
         let server = servers.get_mut(task);
         (server.budget, server.period, server.relative) = (piece, period, period);
-        // What was overrun before that was noticed is paid for.
+        // An overrun before that was noticed is paid for.
         server.left = server.left.min(0) + left;
         server.deadline = ahead.map_or(deadline, |last| last.deadline);
         self.idle_since[task.index()] = cx.now();
@@ -107,7 +107,7 @@ impl Wmr {
             self.fcbs.idles(task, gives, servers, cx);
         }
         if self.is_split(task) && self.is_at_last(task) {
-            // What others left cannot be kept for later, so no more than a piece stays.
+            // Budget of other servers cannot be kept for later, so no more than a piece stays.
             let Grant { left, deadline } = own(task, servers);
             let piece = i128::from(servers.get(task).budget.ns()) * servers.unit;
             self.journeys[task.index()].last = Some(Grant { left: left.min(piece), deadline });
@@ -207,7 +207,7 @@ impl Rule for Wmr {
         }
     }
 
-    /// What was assigned is room enough for less.
+    /// The assigned room suffices for less.
     fn admits(&self, task: TaskId, wanted: Reservation, _: &Servers, _: &Context<'_>) -> bool {
         let assigned = self.routes.of(task).iter().fold(Span::ZERO, |sum, stop| sum + stop.piece);
         wanted.budget <= assigned && wanted.period >= self.journeys[task.index()].period

@@ -42,7 +42,7 @@ pub(super) struct Fcbs {
     bonus: Vec<Option<Bonus>>,
 }
 
-/// What the server has.
+/// The budget of the server.
 pub(super) fn own(task: TaskId, servers: &Servers) -> Grant {
     let server = servers.get(task);
     Grant { left: server.left, deadline: server.deadline }
@@ -169,7 +169,7 @@ impl Rule for Fcbs {
             self.unaided[task.index()] = i128::MAX;
             return false;
         };
-        // What was overrun before that was noticed is paid for.
+        // An overrun before that was noticed is paid for.
         saved.left += servers.get(task).left.min(0);
         set(task, saved, servers);
         saved.left > 0

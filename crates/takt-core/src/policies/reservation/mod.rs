@@ -29,7 +29,7 @@ use alloc::boxed::Box;
 use server::Server;
 use servers::Servers;
 
-/// What a policy does with budgets beyond the rules of CBS.
+/// The treatment of budgets beyond the rules of CBS.
 trait Rule: Send + Sized + 'static {
     /// Whether it knows deadlines of servers before the ends of their periods.
     const CONSTRAINED: bool = false;
@@ -103,7 +103,7 @@ trait Rule: Send + Sized + 'static {
         servers.get(task).deadline
     }
 
-    /// What is reserved for a task has changed.
+    /// The reservation of a task has changed.
     fn retuned(&mut self, servers: &mut Servers, cx: &mut Context<'_>) {
         let _ = (servers, cx);
     }
@@ -292,7 +292,7 @@ impl<R: Rule> Policy for Reservations<R> {
         let mut rest = lent;
         while let Some((cluster, group, others)) = self.servers.split(rest) {
             rest = others;
-            // What is used up by now need not wait until that is noticed.
+            // Consumption that is known now need not wait until that is noticed.
             for index in 0..self.servers.running(cluster).len() {
                 let task = self.servers.running(cluster)[index];
                 self.servers.sync(task, cx);

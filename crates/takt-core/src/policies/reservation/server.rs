@@ -17,9 +17,9 @@ pub(super) struct Server {
     /// The rest of the budget as of `mark`, in parts of a nanosecond ([`super::Servers::unit`]). Below zero it was
     /// overrun before that was noticed, and the next budgets pay for it.
     pub(super) left: i128,
-    /// What its jobs are ranked by.
+    /// The rank of its jobs.
     pub(super) deadline: Time,
-    /// What the present job had consumed when `left` was brought up to date.
+    /// The consumption of the present job when `left` was brought up to date.
     pub(super) mark: Work,
     /// It has a job that is not blocked.
     pub(super) busy: bool,

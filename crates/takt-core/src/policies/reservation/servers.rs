@@ -30,7 +30,7 @@ struct Cluster {
     /// Jobs that could run if their servers had a budget, which they get by the rule only.
     held: ReadyQueue,
     mapper: Mapper,
-    /// Who was chosen last.
+    /// The task that was chosen last.
     running: Vec<TaskId>,
     /// By [`Server::slot`]: until when a server is throttled, or what else its rule waits for.
     alarms: Agenda,
@@ -125,7 +125,7 @@ impl Servers {
     pub(super) fn cpus(&self, cluster: usize) -> usize {
         self.clusters[cluster].cpus
     }
-    /// Who was chosen last in a cluster.
+    /// The task that was chosen last in a cluster.
     pub(super) fn running(&self, cluster: usize) -> &[TaskId] {
         &self.clusters[cluster].running
     }
@@ -294,7 +294,7 @@ impl Servers {
         self.clusters.len() as u16
     }
 
-    /// Whose timer it is.
+    /// The server whose timer it is.
     pub(super) fn timed(&self, timer: u16) -> usize {
         usize::from(timer - self.first_timer)
     }

@@ -11,7 +11,7 @@ use crate::policies::split::exact::scaled_up;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What decides between tasks of equal priority.
+/// The rule between tasks of equal priority.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// Period and first release of a task whose jobs come at the period exactly.
@@ -38,7 +38,7 @@ fn goes_before(other: usize, its: Peer, place: usize, own: Peer) -> bool {
     other != place && (other < place || !its.comes_with(own))
 }
 
-/// Who goes before whom.
+/// The order of tasks.
 ///
 /// Between equals the earlier release goes first, and then the earlier task. So of two tasks whose jobs always come together the
 /// earlier one goes first; otherwise each is taken to wait for the other.

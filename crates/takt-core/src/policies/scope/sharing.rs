@@ -13,10 +13,10 @@ use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Of a task without a job.
+/// Urgency of a task that has no job.
 const NONE: Urgency = Urgency { rank: i64::MAX, release: Time::MAX };
 
-/// What a scope knows of jobs that share resources.
+/// Facts about jobs that share resources.
 #[derive(Debug)]
 pub(super) struct Sharing {
     ceilings: bool,
@@ -79,7 +79,7 @@ impl Sharing {
         self.mine[task.index()]
     }
 
-    /// Who holds a resource, if this policy ranks it: a partition of a window table leaves the others' jobs alone.
+    /// The holder of a resource, if this policy ranks it: a partition of a window table leaves the others' jobs alone.
     pub(super) fn holder(&self, resource: ResourceId, cx: &Context<'_>) -> Option<TaskId> {
         cx.owner(resource).filter(|t| self.is_mine(*t))
     }

@@ -4,10 +4,10 @@ use crate::model::TaskId;
 use crate::queue::Key;
 use crate::time::Time;
 
-/// What jobs are compared by; the lowest runs first, and among equal ones that of the lower task.
+/// The key of a job; the lowest runs first, and among equal ones that of the lower task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Urgency {
-    /// What the ordering says; the lowest runs first.
+    /// The ordering's rank; the lowest runs first.
     pub rank: i64,
     /// Among equal ranks: the release of the job, or another instant that puts it before or behind its equals.
     pub release: Time,

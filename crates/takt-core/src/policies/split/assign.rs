@@ -14,15 +14,15 @@ use alloc::vec::Vec;
 /// How tasks are assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strategy {
-    /// Who gets a task that fits.
+    /// The CPU for a task that fits.
     pub fit: Fit,
     /// Whether tasks come in the order of decreasing utilisation instead of their own.
     pub decreasing: bool,
-    /// What becomes of the others.
+    /// The rule for the others.
     pub split: Split,
 }
 
-/// What an assignment came to.
+/// The result of an assignment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Placed {
     /// Every task has its place, and all deadlines are met.

@@ -14,11 +14,11 @@ pub struct Piece {
     pub task: usize,
     /// From the task's release to that of the piece.
     pub offset: u64,
-    /// What runs here, with the deadline counted from the release of the piece.
+    /// The piece that runs here, with the deadline counted from the release of the piece.
     pub load: Times,
 }
 
-/// What runs on each CPU.
+/// The pieces that run on each CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
     /// For each CPU its tasks and pieces in the order in which they were placed.
@@ -29,7 +29,7 @@ pub struct Assignment {
 
 /// A CPU while tasks are placed one by one.
 pub(crate) trait Cpu {
-    /// What is placed.
+    /// The placed piece.
     type Task;
 
     /// The utilisation of what is there, by which fits compare CPUs.
@@ -86,7 +86,7 @@ pub(crate) fn least_utilised<C: Cpu>(cpus: &[C], on: &[usize]) -> usize {
 /// A CPU in units of 2^-64.
 const ONE: u128 = 1 << 64;
 
-/// What the tasks of a CPU add up to. The bounds decide most questions without a look at every task.
+/// The sums of the tasks of a CPU. The bounds decide most questions without a look at every task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) utilisation: Sum,
@@ -179,7 +179,7 @@ impl Cpu for Bin {
 /// The CPUs while tasks are placed one by one.
 pub struct Bins {
     pub(super) cpus: Vec<Bin>,
-    /// What all searches together may still take.
+    /// The remaining effort of all searches.
     pub(super) effort: Effort,
     /// Whether a search was given up.
     pub(super) gave_up: bool,
@@ -209,7 +209,7 @@ impl Bins {
         self.cpus[cpu].put(Piece { task, offset: 0, load });
     }
 
-    /// What runs where.
+    /// The pieces and their CPUs.
     #[must_use]
     pub fn into_assignment(self) -> Assignment {
         Assignment { cpus: self.cpus.into_iter().map(|bin| bin.pieces).collect(), split: self.split }

@@ -87,7 +87,7 @@ impl Effort {
     }
 }
 
-/// What the processor demand test finds.
+/// The result of the processor demand test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
     /// There is time for all that is due, always.
@@ -96,7 +96,7 @@ pub enum Demand {
     Above {
         /// Time since the common release.
         at: u64,
-        /// What is due by then.
+        /// The demand due by then.
         due: u64,
     },
     /// The utilisation is above 1.
@@ -114,7 +114,7 @@ pub fn early_deadlines(tasks: &[Times]) -> impl Iterator<Item = u64> {
     jobs.take(512).filter_map(|(job, t)| t.period.checked_mul(job)?.checked_add(t.deadline))
 }
 
-/// What is due by `t`; at most [`u64::MAX`], which is beyond every `t`. O(n).
+/// The demand due by `t`; at most [`u64::MAX`], which is beyond every `t`. O(n).
 #[must_use]
 pub fn due(tasks: &[Times], t: u64) -> u64 {
     let mut sum = 0u64;
@@ -325,7 +325,7 @@ pub fn largest_piece_with(tasks: &[Times], window: Window, period: u64, most: u6
         Window::Fixed(deadline) => deadline,
         Window::Tight => length,
     };
-    // What is free by `at`, shared among the jobs of the piece that are due by then if it has this length. A shorter piece has no
+    // The time free by `at`, shared among the jobs of the piece that are due by then if it has this length. A shorter piece has no
     // fewer of them, so no longer one fits.
     let share = |length: u64, at: u64| {
         let due_by = at.checked_sub(deadline(length))?;

@@ -7,7 +7,7 @@
 //! than the piece, and with the end of the interval as its deadline. So each CPU by itself is a uniprocessor under EDF, and what
 //! the exact test of [`demand`] admits there meets its deadlines.
 //!
-//! Who gets which CPU is found once, by [`assign`]: with equal windows ([`edf_wm`]) or tight pieces ([`edf_cd`]).
+//! CPUs are assigned once, by [`assign`]: with equal windows ([`edf_wm`]) or tight pieces ([`edf_cd`]).
 
 pub mod assign;
 pub mod bins;
@@ -32,7 +32,7 @@ use assign::{Split, Strategy};
 use bins::Bins;
 use demand::Times;
 
-/// What a task must have to be placed, and to have its route followed.
+/// The properties that a task must have to be placed, and to have its route followed.
 const NEEDS: &[Need] = &[Need::Runtime, Need::Period, Need::Deadline];
 
 /// Where the tasks of a policy run.

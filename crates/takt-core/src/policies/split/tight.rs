@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// Splits a task over these CPUs in their order; `false` when something is left at the end.
 pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) -> bool {
-    // Of two jobs of a task only one runs at a time, so the pieces of one end before those of the next begin.
+    // Two jobs of a task never run at once, so the pieces of one end before those of the next begin.
     let mut rest = Times { deadline: whole.deadline.min(whole.period), ..whole };
     if rest.runtime > rest.deadline {
         return false;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 /// Splits a task over as few of these CPUs as possible; `false` when they do not suffice.
 pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) -> bool {
-    // Of two jobs of a task only one runs at a time, so the windows of one end before those of the next begin.
+    // Two jobs of a task never run at once, so the windows of one end before those of the next begin.
     let deadline = whole.deadline.min(whole.period);
     for n in 2..=on.len() as u64 {
         // The rest of the division is unused slack.
@@ -46,7 +46,7 @@ fn pieces(bins: &mut Bins, whole: Times, on: &[usize], window: u64, n: usize) ->
     room.sort_by_key(|&(cpu, length)| (core::cmp::Reverse(length), cpu));
     room.truncate(n);
     let total: u128 = room.iter().map(|&(_, length)| u128::from(length)).sum();
-    // What is too much is taken from the smallest pieces, so that a piece may vanish and a migration with it.
+    // The surplus is taken from the smallest pieces, so that a piece may vanish and a migration with it.
     let mut excess = total.checked_sub(u128::from(whole.runtime))?;
     for (_, length) in room.iter_mut().rev() {
         let cut = excess.min(u128::from(*length));

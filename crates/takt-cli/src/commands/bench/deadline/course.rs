@@ -26,7 +26,7 @@ pub(super) struct Course {
 pub(super) struct Apart {
     /// The ends of runs, at most.
     pub(super) ends: Span,
-    /// What was consumed by any instant, at most.
+    /// The consumption by any instant, at most.
     pub(super) consumed: Span,
     /// How much more the first had consumed than the second, at most.
     pub(super) ahead: Span,
@@ -44,7 +44,7 @@ impl Apart {
 }
 
 impl Course {
-    /// What it had consumed by an instant. O(pieces).
+    /// Its consumption by an instant. O(pieces).
     fn consumed(&self, by: Span) -> Span {
         let part = |p: &Piece| (p.to.min(by) - p.from).or_zero();
         self.pieces.iter().map(part).fold(Span::ZERO, |sum, part| sum + part)

@@ -1,4 +1,4 @@
-//! What tasks of a pattern do.
+//! The jobs of the tasks of a pattern.
 
 use takt_core::model::{Arrival, Step, Task};
 use takt_core::time::Span;

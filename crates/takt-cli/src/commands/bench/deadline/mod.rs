@@ -72,7 +72,7 @@ struct Case {
     rounds: Vec<Round>,
 }
 
-/// What one round gave.
+/// The results of one round.
 struct Round {
     /// When runs ended, by task.
     ends: Vec<Vec<Span>>,
@@ -107,7 +107,7 @@ impl Case {
     fn consumed(&self) -> Span {
         self.median(|[own, _]| own.consumed)
     }
-    /// What the kernel gave more than an exact budget allows by then.
+    /// The surplus that the kernel grants over an exact budget by then.
     fn ahead(&self) -> Span {
         self.median(|[_, exact]| exact.ahead)
     }

@@ -1,4 +1,4 @@
-//! What the servers are put through: workloads that are simulated as they stand, and whose tasks are acted by processes.
+//! The patterns for servers: workloads that are simulated as they stand, and whose tasks are acted by processes.
 //!
 //! A budget is no multiple of a usual tick, and neither are the debts that follow from noticing its end at one: where a budget
 //! ends just at a tick, chance decides whether that tick notices it or the next. All releases and deadlines are multiples of 4 ms.

@@ -152,7 +152,7 @@ fn write(out: &Path, course: &Course) -> Result<(), Failure> {
     std::fs::write(out, text).map_err(|e| Failure::file("write", out, &e))
 }
 
-/// What a worker has written; nothing if it was told too late.
+/// The output of a worker; nothing if it was started too late.
 pub(super) fn read(out: &Path) -> Result<Course, Failure> {
     let text = std::fs::read_to_string(out).map_err(|e| Failure::file("read", out, &e))?;
     let mut course = Course::default();

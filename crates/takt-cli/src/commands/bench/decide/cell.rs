@@ -1,4 +1,4 @@
-//! What is measured of a policy.
+//! The measurements of a policy.
 
 use super::super::figures::median;
 use super::scene::{Scene, Situation};
@@ -43,7 +43,7 @@ impl Cell {
     }
 }
 
-/// What was measured of a policy.
+/// The measurements of a policy.
 pub(super) struct Measured {
     pub(super) policy: PolicySpec,
     /// By number of jobs, in ascending order, as far as it was asked.

@@ -55,7 +55,7 @@ pub(super) struct Args {
     form: Form,
 }
 
-/// What everything is compared with.
+/// The baseline of all comparisons.
 const REFERENCE: &str = "g-edf";
 /// CPU time of one measurement.
 const LEAST: Span = Span::from_ms(20);

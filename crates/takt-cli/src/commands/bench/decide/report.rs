@@ -1,4 +1,4 @@
-//! What `takt bench decide` says: tables for people, an object for programs.
+//! The output of `takt bench decide`: tables for people, an object for programs.
 
 use super::super::figures::{cell, median, ratio};
 use super::super::lab::Session;
@@ -297,7 +297,7 @@ mod tests {
             let points: Vec<_> = sizes.iter().map(|n| (*n, 7 * n.pow(power) as i64)).collect();
             assert!((exponent(&points).unwrap() - f64::from(power)).abs() < 1e-9);
         }
-        // What is constant at the beginning does not count.
+        // A constant at the beginning does not count.
         let points: Vec<_> = sizes.iter().map(|n| (*n, if *n < 16 { 1 } else { (n * n) as i64 })).collect();
         assert!((exponent(&points).unwrap() - 2.0).abs() < 1e-9);
         assert_eq!((exponent(&[(4, 9)]), exponent(&[])), (None, None));

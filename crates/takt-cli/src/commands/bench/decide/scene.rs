@@ -1,4 +1,4 @@
-//! What decisions are measured on: jobs that stay, and one that comes and goes.
+//! The scene of the measured decisions: jobs that stay, and one that comes and goes.
 //!
 //! A step of virtual time is so short against what the jobs need that nothing but the visitor ever changes: each decision is
 //! about the same jobs.
@@ -12,7 +12,7 @@ use takt_core::rng;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
 
-/// What a job that stays needs on average; it is drawn from half of that to one and a half.
+/// The mean runtime of a job that stays; it is drawn from half of that to one and a half.
 const MEAN: Span = Span::from_secs(10);
 /// By how much every deadline is later than the load asks for, so that what passes during a measurement makes no job late.
 const LEAD: Span = Span::from_secs(1);

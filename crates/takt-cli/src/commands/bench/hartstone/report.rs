@@ -1,4 +1,4 @@
-//! What the trials found, as a table, JSON or CSV. No figure stands without its settings.
+//! The results of the trials, as a table, JSON or CSV. No figure stands without its settings.
 
 use super::line::{Disturbance, Line};
 use super::series::{Experiment, Set};
@@ -77,7 +77,7 @@ impl Results<'_> {
     fn spread(&self, line: usize, test: usize, value: impl Fn(&Findings) -> u64) -> Spread {
         Spread::of(self.of(line, test).iter().map(value).collect::<Vec<_>>().into_iter())
     }
-    /// What the test is about: the iteration of the first miss, or the misses.
+    /// The figure of the test: the iteration of the first miss, or the misses.
     pub(super) fn score(&self, line: usize, test: usize) -> Spread {
         let longest = self.set.iterations(self.tests[test], self.machine.timing.tick) as u64;
         // Without a miss it lasted for longer than any that was simulated.
@@ -156,7 +156,7 @@ impl Results<'_> {
         lines
     }
 
-    /// What the policies' settings are where a policy does not say anything else, for each policy that has some.
+    /// The default settings of the policies, for each policy that has some.
     fn defaults(&self) -> Vec<(&'static str, String)> {
         let mut seen: Vec<(&'static str, String)> = Vec::new();
         for entry in self.lines.iter().map(|line| line.policy.profile) {
@@ -297,7 +297,7 @@ impl Results<'_> {
         })
     }
 
-    /// What stands for importances in the output; nothing where they do not matter.
+    /// The form of importances in the output; nothing where they do not matter.
     fn theta(&self, line: &Line) -> Option<&'static str> {
         (self.extended && line.by_importance).then_some(if line.weighted { "set" } else { "1" })
     }

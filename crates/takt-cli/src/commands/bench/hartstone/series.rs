@@ -207,7 +207,7 @@ fn floor(span: Span, tick: Span) -> Span {
     if tick == Span::ZERO { span } else { ((Time::ZERO + span).round_down(tick) - Time::ZERO).max(tick) }
 }
 
-/// What a task needs of a CPU.
+/// The utilisation of a task.
 fn millionths(task: &Task) -> u32 {
     let (runtime, period) = (task.runtime.unwrap_or(Span::ZERO), task.arrival.period().unwrap_or(Span::MAX));
     let share = i128::from(runtime.ns()) * 1_000_000 / i128::from(period.ns().max(1));

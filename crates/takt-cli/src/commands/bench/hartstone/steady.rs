@@ -1,4 +1,4 @@
-//! What feedback is for: three tasks that always want to run, on a machine whose bursts do not end when they should.
+//! The benefit of feedback: three tasks that always want to run, on a machine whose bursts do not end when they should.
 //!
 //! Hartstone's tasks block all the time, and each time the regulator starts again from its set points. Here no task blocks,
 //! so that only measurements can tell the regulator what a disturbance did.
@@ -16,13 +16,13 @@ pub(super) const SHARES: [u32; 3] = [500_000, 300_000, 200_000];
 /// How long it runs; the first half does not count.
 pub(super) const LENGTH: Span = Span::from_secs(10);
 
-/// What one policy made of it.
+/// The results of one policy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Steady {
     /// Set point and mean duration of a round, as the policy measured it.
     pub(super) set_point: Span,
     pub(super) measured: Span,
-    /// What the tasks received, in millionths of what all received.
+    /// The shares of the tasks, in millionths of the total.
     pub(super) received: Vec<u32>,
 }
 

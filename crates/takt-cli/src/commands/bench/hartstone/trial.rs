@@ -46,7 +46,7 @@ pub(super) struct Conditions {
     pub(super) phase: Option<u32>,
 }
 
-/// What a trial found.
+/// The result of a trial.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Findings {
     /// The iteration in which the first miss was noticed; zero is the warm-up. `None` in the extended form, and when there was none.

@@ -29,7 +29,7 @@ pub(super) struct Args {
 struct Task {
     period: i64,
     runtime: i64,
-    /// Of each job that is in time.
+    /// Utility of each job that is in time.
     utility: u32,
 }
 

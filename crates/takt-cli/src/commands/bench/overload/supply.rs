@@ -26,7 +26,7 @@ impl Add for Supply {
 }
 
 impl Supply {
-    /// Of a run, from its summary and its trace.
+    /// The supply of a run, from its summary and its trace.
     pub(super) fn of(summary: &Value, trace: &Trace) -> Supply {
         let tasks = summary["tasks"].as_array().into_iter().flatten();
         let used = tasks.filter_map(|task| task["cpu_ns"].as_i64()).sum();

@@ -193,7 +193,7 @@ pub(in super::super) fn late_text(late: Late) -> &'static str {
     }
 }
 
-/// What [`utilities`] reads as these.
+/// The words that [`utilities`] reads as these.
 pub(super) fn utilities_text(utilities: Utilities) -> String {
     match utilities {
         Utilities::Equal => "equal".into(),

@@ -38,7 +38,7 @@ impl Cases<'_> {
     /// Reads the file, if there is one, once for each policy: what one of them needs may be missing.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub(super) fn new(args: &Args) -> Result<Cases<'_>, Failure> {
         let mut policies = args.policies.0.clone();
         if let Some(placement) = args.placement {
@@ -163,7 +163,7 @@ impl Cases<'_> {
         !self.workloads.is_empty() && self.workloads.iter().all(still)
     }
 
-    /// What a run is called: its seed, or the number of its set.
+    /// The name of a run: its seed, or the number of its set.
     pub(super) fn run_name(&self, index: u64) -> u64 {
         match &self.sets {
             Some((_, sets)) => sets[index as usize].id,
@@ -273,7 +273,7 @@ impl Cases<'_> {
     /// Simulates the runs of a block under each policy for `length`. Jobs are counted whose deadline is within `duration`.
     ///
     /// # Errors
-    /// What cannot be drawn, or the policy that cannot schedule a set.
+    /// A set that cannot be drawn, or the policy that cannot schedule it.
     pub(super) fn run_block(&self, (load, first, count): Block, length: Span) -> Result<Runs, Failure> {
         let load = self.args.loads.0[load];
         let mut found = Runs::default();

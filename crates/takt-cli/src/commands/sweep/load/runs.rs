@@ -25,7 +25,7 @@ pub(super) const NAMES: [&str; NUMBERS] = [
     "interrupts",
 ];
 
-/// What was counted in one run, in the order of [`NAMES`]; utilities are in millionths.
+/// The counts of one run, in the order of [`NAMES`]; utilities are in millionths.
 pub(super) type Run = [u128; NUMBERS];
 
 /// Simulates.
