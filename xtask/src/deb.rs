@@ -19,10 +19,10 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    const ALL: [Machine; 2] = [Machine::Amd64, Machine::Arm64];
+    pub(crate) const ALL: [Machine; 2] = [Machine::Amd64, Machine::Arm64];
 
-    /// As Debian calls it.
-    fn name(self) -> &'static str {
+    /// As Debian and containers call it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Machine::Amd64 => "amd64",
             Machine::Arm64 => "arm64",
@@ -69,6 +69,9 @@ impl Options {
     }
 }
 
+/// The profile of programs for users.
+pub(crate) const PROFILE: &str = "packaged";
+
 /// Builds `takt` as it is released, and packs it.
 pub(crate) fn run(options: &Options) -> Outcome {
     if let Err(why) = requirements() {
@@ -76,9 +79,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     let packed = || -> Result<()> {
         fs::create_dir_all(&options.directory)?;
-        let own = build(native()?, "release")?;
+        let own = build(native()?, PROFILE)?;
         for machine in &options.machines {
-            let takt = if *machine == native()? { own.clone() } else { build(*machine, "release")? };
+            let takt = if *machine == native()? { own.clone() } else { build(*machine, PROFILE)? };
             println!("{}", pack(*machine, &takt, &own, &options.directory)?.display());
         }
         Ok(())
@@ -96,7 +99,7 @@ pub(crate) fn requirements() -> std::result::Result<(), String> {
 }
 
 /// The kind of this machine, whose program writes the manual pages of all.
-fn native() -> Result<Machine> {
+pub(crate) fn native() -> Result<Machine> {
     match std::env::consts::ARCH {
         "x86_64" => Ok(Machine::Amd64),
         "aarch64" => Ok(Machine::Arm64),
@@ -104,7 +107,8 @@ fn native() -> Result<Machine> {
     }
 }
 
-/// Builds the static `takt` for a kind of machine, and gives its path. Rust's own linker and C library serve for each of them.
+/// Builds the static `takt` for a kind of machine, and gives its path. Rust's own linker and C library serve for each of them. A program for users has the
+/// commit in its version, and no path of this machine.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -116,6 +120,10 @@ pub(crate) fn build(machine: Machine, profile: &str) -> Result<PathBuf> {
     );
     let mut command = cargo(&["build", "--locked", "-p", "takt-cli", "--bin", "takt", "--profile", profile]);
     command.args(["--target", machine.target()]).envs(linker(machine));
+    if profile == PROFILE {
+        command.env("TAKT_VERSION", full_version()?).env("CARGO_INCREMENTAL", "0");
+        command.env("CARGO_ENCODED_RUSTFLAGS", remapped()?);
+    }
     let built = command.status()?;
     ensure!(built.success(), "takt cannot be built for {}: {built}", machine.target());
     let metadata = metadata()?;
@@ -130,43 +138,42 @@ pub(crate) fn linker(machine: Machine) -> Option<(String, &'static str)> {
     (native().ok() != Some(machine) && std::env::var_os(&variable).is_none()).then_some((variable, "rust-lld"))
 }
 
+/// Flags of the compiler by which sources have the same names on every machine.
+fn remapped() -> Result<String> {
+    let home = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
+    let cargo = home("CARGO_HOME").or(home("HOME").map(|home| home.join(".cargo"))).context("no home of Cargo")?;
+    let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    let mut flags = vec![flag(&root(), "/takt")];
+    // The name of the folder of a registry has a hash of its address.
+    for entry in fs::read_dir(cargo.join("registry/src")).into_iter().flatten() {
+        flags.push(flag(&entry?.path(), "/registry"));
+    }
+    flags.sort();
+    Ok(flags.join("\u{1f}"))
+}
+
+/// The version with the commit and its date, and a mark of changes since then.
+pub(crate) fn full_version() -> Result<String> {
+    let git = |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(root()));
+    let version = version()?;
+    let Ok(commit) = git(&["log", "-1", "--format=%H %cs"]) else { return Ok(version) };
+    let (hash, date) = commit.trim().split_once(' ').context("git names no commit")?;
+    let changed = if git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() { "" } else { ", changed" };
+    Ok(format!("{version} ({} {date}{changed})", &hash[..12]))
+}
+
 /// Packs a built `takt` into a directory, and gives the path of the package. `own` is a `takt` that this machine can run.
 ///
 /// # Errors
 /// When a file cannot be written, or the program is for another machine.
 pub(crate) fn pack(machine: Machine, takt: &Path, own: &Path, directory: &Path) -> Result<PathBuf> {
-    let program = fs::read(takt).with_context(|| takt.display().to_string())?;
-    let elf = program.get(18..20).map(|field| u16::from_le_bytes([field[0], field[1]]));
-    ensure!(elf == Some(machine.elf()), "{} is no program for {}", takt.display(), machine.name());
+    let program = program(machine, takt)?;
     let version = version()?;
     let package = directory.join(format!("takt_{version}_{}.deb", machine.name()));
     let tree = Tree::new(directory.join(format!("tree-{}-{}", machine.name(), std::process::id())))?;
     tree.file("usr/bin/takt", &program, 0o755)?;
     tree.link("usr/bin/demos-sched", "takt")?;
-    let generated = tree.path("generated");
-    fs::create_dir(&generated)?;
-    let mut reference = Command::new(own);
-    reference.arg("__reference").arg("--manual").arg(&generated).arg("--completions").arg(&generated);
-    let status = reference.status()?;
-    ensure!(status.success(), "takt __reference: {status}");
-    let mut pages = 0;
-    for entry in fs::read_dir(&generated)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let content = fs::read(&path)?;
-        match name.as_str() {
-            "takt.bash" => tree.file("usr/share/bash-completion/completions/takt", &content, 0o644)?,
-            "_takt" => tree.file("usr/share/zsh/vendor-completions/_takt", &content, 0o644)?,
-            "takt.fish" => tree.file("usr/share/fish/vendor_completions.d/takt.fish", &content, 0o644)?,
-            _ => {
-                ensure!(name.ends_with(".1"), "{name} is no manual page");
-                tree.compressed(&format!("usr/share/man/man1/{name}"), &content)?;
-                pages += 1;
-            }
-        }
-    }
-    ensure!(pages > 10, "takt has written {pages} manual pages");
-    fs::remove_dir_all(&generated)?;
+    tree.reference(own, "usr/share", "vendor-completions")?;
     let source = |path: &str| fs::read(root().join(path)).with_context(|| path.to_owned());
     tree.file("usr/lib/systemd/system/takt@.service", &unit(&source("contrib/systemd/takt@.service")?)?, 0o644)?;
     tree.file("usr/lib/systemd/user/takt@.service", &unit(&source("contrib/systemd/user/takt@.service")?)?, 0o644)?;
@@ -189,6 +196,17 @@ pub(crate) fn pack(machine: Machine, takt: &Path, own: &Path, directory: &Path) 
     Ok(package)
 }
 
+/// The bytes of a program.
+///
+/// # Errors
+/// When it is for another machine.
+pub(crate) fn program(machine: Machine, path: &Path) -> Result<Vec<u8>> {
+    let program = fs::read(path).with_context(|| path.display().to_string())?;
+    let elf = program.get(18..20).map(|field| u16::from_le_bytes([field[0], field[1]]));
+    ensure!(elf == Some(machine.elf()), "{} is no program for {}", path.display(), machine.name());
+    Ok(program)
+}
+
 /// A unit file without the line about copying it.
 fn unit(text: &[u8]) -> Result<Vec<u8>> {
     let text = std::str::from_utf8(text)?;
@@ -207,7 +225,7 @@ fn copyright() -> Result<String> {
 }
 
 /// The version of the package `takt-cli`.
-fn version() -> Result<String> {
+pub(crate) fn version() -> Result<String> {
     let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     let cli = packages.iter().find(|package| package["name"] == "takt-cli").context("no package takt-cli")?;
@@ -215,7 +233,7 @@ fn version() -> Result<String> {
 }
 
 /// Seconds of the date that all files have.
-fn epoch() -> Result<String> {
+pub(crate) fn epoch() -> Result<String> {
     if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(given);
     }
@@ -224,7 +242,7 @@ fn epoch() -> Result<String> {
     Ok(date.context("set SOURCE_DATE_EPOCH where there is no commit")?.trim().to_owned())
 }
 
-fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("{name} cannot be started"))?;
     ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -232,33 +250,62 @@ fn output(command: &mut Command) -> Result<String> {
 }
 
 /// The files of a package, removed when this is dropped.
-struct Tree(PathBuf);
+pub(crate) struct Tree(PathBuf);
 
 impl Tree {
-    fn new(path: PathBuf) -> Result<Tree> {
+    pub(crate) fn new(path: PathBuf) -> Result<Tree> {
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path)?;
         Ok(Tree(path))
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.0.join(below)
     }
 
-    fn file(&self, below: &str, content: &[u8], mode: u32) -> Result<()> {
+    pub(crate) fn file(&self, below: &str, content: &[u8], mode: u32) -> Result<()> {
         let path = self.path(below);
         fs::create_dir_all(path.parent().context("no directory")?)?;
         fs::write(&path, content)?;
         Ok(fs::set_permissions(&path, fs::Permissions::from_mode(mode))?)
     }
 
+    /// The manual pages and completions, below a folder such as `usr/share`. `own` is a `takt` that this machine can run.
+    pub(crate) fn reference(&self, own: &Path, share: &str, zsh: &str) -> Result<()> {
+        let below = |path: &str| format!("{share}/{path}");
+        let generated = self.path("generated");
+        fs::create_dir(&generated)?;
+        let mut reference = Command::new(own);
+        reference.arg("__reference").arg("--manual").arg(&generated).arg("--completions").arg(&generated);
+        let status = reference.status()?;
+        ensure!(status.success(), "takt __reference: {status}");
+        let mut pages = 0;
+        for entry in fs::read_dir(&generated)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let content = fs::read(&path)?;
+            match name.as_str() {
+                "takt.bash" => self.file(&below("bash-completion/completions/takt"), &content, 0o644)?,
+                "_takt" => self.file(&below(&format!("zsh/{zsh}/_takt")), &content, 0o644)?,
+                "takt.fish" => self.file(&below("fish/vendor_completions.d/takt.fish"), &content, 0o644)?,
+                _ => {
+                    ensure!(name.ends_with(".1"), "{name} is no manual page");
+                    self.compressed(&below(&format!("man/man1/{name}")), &content)?;
+                    pages += 1;
+                }
+            }
+        }
+        ensure!(pages > 10, "takt has written {pages} manual pages");
+        Ok(fs::remove_dir_all(&generated)?)
+    }
+
     /// Writes a file as gzip, without name and date.
-    fn compressed(&self, below: &str, content: &[u8]) -> Result<()> {
+    pub(crate) fn compressed(&self, below: &str, content: &[u8]) -> Result<()> {
         self.file(below, content, 0o644)?;
         output(Command::new("gzip").arg("-9n").arg(self.path(below))).map(drop)
     }
 
-    fn link(&self, below: &str, to: &str) -> Result<()> {
+    pub(crate) fn link(&self, below: &str, to: &str) -> Result<()> {
         Ok(symlink(to, self.path(below))?)
     }
 
@@ -295,7 +342,7 @@ impl Tree {
     }
 
     /// Directories are readable whatever the umask is.
-    fn open_folders(&self) -> Result<()> {
+    pub(crate) fn open_folders(&self) -> Result<()> {
         let (_, folders) = self.entries()?;
         folders.iter().try_for_each(|folder| Ok(fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?))
     }

@@ -5,6 +5,7 @@ mod campaign;
 mod ci;
 mod circles;
 mod deb;
+mod dist;
 mod instructions;
 mod mcu;
 mod metal;
@@ -41,6 +42,9 @@ usage: cargo xtask COMMAND
   deb [OPTIONS]      Debian packages: the program, manual pages, completions, the link demos-sched, unit files
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
+  dist [OPTIONS]     all files of a release: static programs, archives, Debian packages, wheels, container images, checksums
+     --target TARGET  x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; both by default
+     --out DIRECTORY  target/dist by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
@@ -68,6 +72,10 @@ fn main() -> ExitCode {
         ["aarch64"] => aarch64::run(),
         ["deb", ref options @ ..] => match deb::Options::parse(options) {
             Some(options) => deb::run(&options),
+            None => return usage(),
+        },
+        ["dist", ref options @ ..] => match dist::Options::parse(options) {
+            Some(options) => return dist::run(&options),
             None => return usage(),
         },
         ["metal"] => metal::run(),

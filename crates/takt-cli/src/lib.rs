@@ -43,11 +43,17 @@ use takt_core::policy::Registry;
 use takt_core::power;
 use takt_workload::Code;
 
+/// The version of the package. `cargo xtask deb` builds with `TAKT_VERSION`, which has the commit, too.
+const VERSION: &str = match option_env!("TAKT_VERSION") {
+    Some(version) if !version.is_empty() => version,
+    _ => env!("CARGO_PKG_VERSION"),
+};
+
 /// Write a real-time scheduler once, run it everywhere.
 ///
 /// Exit status: 0 done; 1 done, and the answer is no; 2 bad input or usage; 3 this machine lacks a capability, with the fix.
 #[derive(Parser)]
-#[command(name = "takt", version, max_term_width = 100)]
+#[command(name = "takt", version = VERSION, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

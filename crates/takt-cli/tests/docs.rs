@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 19] = [
+const NOT_RUN: [(&str, &str); 20] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -37,6 +37,7 @@ const NOT_RUN: [(&str, &str); 19] = [
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
     ("dpkg --install", "changes the machine; `cargo xtask service` installs the package in a virtual machine"),
+    ("podman load", "needs podman, and an image of `cargo xtask dist`"),
     ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
     ("cargo run -p edzl", "run by the tests of that crate"),

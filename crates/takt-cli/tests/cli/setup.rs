@@ -1,4 +1,4 @@
-//! Parts of an installation that the program itself writes: files to begin with, manual pages, completions.
+//! Parts of an installation that the program itself writes: files to begin with, manual pages, completions, the version.
 
 use crate::common::{Room, TAKT};
 use std::fs;
@@ -132,4 +132,11 @@ fn an_existing_file_is_kept() {
             Command::new(TAKT).args(["init", "tasks", "-"]).stdout(fs::File::create("/dev/full").unwrap()).output();
         assert_eq!(full.unwrap().status.code(), Some(1));
     }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let said = Room::new().takt(&["--version"]).expect(0).stdout;
+    let version = option_env!("TAKT_VERSION").filter(|version| !version.is_empty());
+    assert_eq!(said, format!("takt {}\n", version.unwrap_or(env!("CARGO_PKG_VERSION"))));
 }
