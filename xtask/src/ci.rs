@@ -61,6 +61,7 @@ const PUBLISHED: &str = "takt-trace-published";
 
 /// The longer steps: many real runs, and machines that are built first.
 const CI: &[Step] = &[
+    Step { name: "licences and doubled packages", run: |_, _| dependencies() },
     Step { name: "clippy of the rest", run: |_, _| clippy(&["--package", PUBLISHED]) },
     Step {
         name: "published trace format",
@@ -183,6 +184,15 @@ fn random_cases(sums: &mut Sums) -> Outcome {
 
 fn clippy(packages: &[&str]) -> Outcome {
     command(&[&["clippy", "--locked"], packages, &["--all-targets", "--", "-D", "warnings"]].concat(), &[])
+}
+
+/// The rules of `deny.toml` for dependencies.
+fn dependencies() -> Outcome {
+    let version = cargo(&["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        return Outcome::Skipped("cargo-deny is not installed: cargo install --locked cargo-deny".into());
+    }
+    command(&["deny", "--locked", "check", "bans", "licenses", "sources"], &[])
 }
 
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
