@@ -14,6 +14,7 @@
 //! ```
 
 mod additions;
+mod arguments;
 mod clock;
 mod commands;
 mod control;
@@ -33,10 +34,8 @@ mod report;
 
 use crate::failure::Failure;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
-use std::any::TypeId;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use takt_core::policy::Registry;
@@ -97,26 +96,13 @@ enum Command {
     Reference(commands::reference::Args),
 }
 
-/// Lets options that are no files take values such as `-5ms`, so that their own parsers refuse these with the range.
-fn negative_values(command: clap::Command) -> clap::Command {
-    let is_text = |arg: &clap::Arg| {
-        let of = arg.get_value_parser().type_id();
-        of == TypeId::of::<PathBuf>() || of == TypeId::of::<String>()
-    };
-    let command = command.mut_args(|arg| {
-        let one = arg.get_num_args().is_none_or(|number| number == 1.into());
-        let allow = arg.get_action().takes_values() && arg.get_long().is_some() && one && !is_text(&arg);
-        if allow { arg.allow_hyphen_values(true) } else { arg }
-    });
-    command.mut_subcommands(negative_values)
-}
-
 /// `takt burn` with valid arguments, without a description of all other commands: it is a process of a schedule, whose start counts. Everything else
 /// is `None`, wrong arguments included, so messages and help have one source.
 fn quick(given: &[OsString]) -> Option<Cli> {
     let burn = given.get(1).filter(|command| *command == "burn")?;
-    let command =
-        negative_values(commands::burn::Args::augment_args(clap::Command::new("burn")).disable_help_flag(true));
+    let command = arguments::negative_values(
+        commands::burn::Args::augment_args(clap::Command::new("burn")).disable_help_flag(true),
+    );
     let matches = command.try_get_matches_from(std::iter::once(burn).chain(&given[2..])).ok()?;
     commands::burn::Args::from_arg_matches(&matches).ok().map(|args| Cli { command: Command::Burn(args) })
 }
@@ -182,7 +168,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
     let parse = || {
-        let matches = negative_values(Cli::command()).try_get_matches_from(&given);
+        let matches = arguments::negative_values(Cli::command()).try_get_matches_from(&given);
         matches.and_then(|matches| Cli::from_arg_matches(&matches))
     };
     let cli = match quick(&given).map_or_else(parse, Ok) {

@@ -40,8 +40,51 @@ pub(crate) fn map<T: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Carries out `work` for each item in turn, on at most so many threads, until one fails.
+///
+/// # Errors
+/// The failure of the first item that fails, whatever the number of threads.
+pub(crate) fn each<I: Send, E: Send>(
+    items: impl Iterator<Item = I> + Send,
+    threads: usize,
+    work: impl Fn(I) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let items = Mutex::new(items.enumerate());
+    let failed = Mutex::new(None::<(usize, E)>);
+    let worker = || {
+        while failed.lock().expect("no worker panics here").is_none() {
+            let next = items.lock().expect("no worker panics while it takes an item").next();
+            let Some((index, item)) = next else { return };
+            if let Err(e) = work(item) {
+                // All items before this one have been taken, so the first failure is among those that are reported.
+                let mut failed = failed.lock().expect("no worker panics here");
+                if failed.as_ref().is_none_or(|(first, _)| index < *first) {
+                    *failed = Some((index, e));
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let failed = failed.into_inner().expect("a worker that panics ends the scope first");
+    failed.map_or(Ok(()), |(_, e)| Err(e))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_first_failure_is_reported() {
+        for threads in [1, 3, 20] {
+            let work = |i: u32| if i == 7 || i > 8 { Err(i) } else { Ok(()) };
+            assert_eq!(super::each(0..50, threads, work), Err(7));
+            assert_eq!(super::each(0..7, threads, work), Ok(()));
+        }
+    }
+
     #[test]
     fn results_come_in_order() {
         for threads in [1, 3, 50] {

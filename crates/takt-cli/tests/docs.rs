@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 20] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -48,6 +48,9 @@ const NOT_RUN: [(&str, &str); 20] = [
     ("cd mcu && cargo build", "needs a Rust target for microcontrollers; `cargo xtask mcu` builds the image"),
     ("takt mcu run", "needs QEMU and an image; `cargo xtask mcu` runs it"),
     ("mkdir ", "changes the machine's cgroup mounts"),
+    ("sbatch ", "needs a Slurm cluster"),
+    ("hq submit", "needs a HyperQueue server"),
+    ("parallel ", "needs GNU parallel, and takes hours"),
 ];
 
 fn root() -> PathBuf {

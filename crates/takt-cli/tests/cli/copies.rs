@@ -93,6 +93,18 @@ fn the_seeds_alone_decide() {
     assert_eq!((&object["points"][0]["copies"], &policy["policy"]), (&4.into(), &"edf-wmr".into()));
     // The first second is the one in which they begin.
     assert!(policy["fewest"].as_array().unwrap().iter().all(|run| run.as_array().unwrap().len() == 4), "{policy}");
+    // The parts give what the whole gives, with both pictures, and in one file.
+    let parts = ["p1", "p2", "p3"].map(|path| {
+        let shard = format!("{}/3", &path[1..]);
+        room.takt(&[&with(&draw[..5])[..], &["--shard", &shard, "--state", path]].concat()).expect(0);
+        path
+    });
+    let merge = ["sweep", "merge", parts[1], parts[2], parts[0]];
+    let pictures = ["--svg", "a.svg", "--over-time", "t.svg"];
+    let merged = room.takt(&[&merge[..], &pictures, &["--state", "whole"]].concat()).expect(0).stdout;
+    assert_eq!((&first, &a, &t), (&merged, &room.text("a.svg"), &room.text("t.svg")));
+    assert_eq!(room.takt(&[&merge[..], &["--json"]].concat()).json(), object);
+    assert_eq!(room.takt(&with(&[&draw[..5], &["--state", "whole"]].concat())).expect(0).stdout, first);
     // The series is part of the experiment.
     fs::write(room.path("series/h264.csv"), "cpu_us\n3000\n").unwrap();
     let other = room.takt(&with(&[&kept[..], &["1..3"]].concat())).expect(2);

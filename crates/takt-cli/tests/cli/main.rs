@@ -28,6 +28,7 @@ mod power;
 mod schedules;
 mod series;
 mod setup;
+mod shards;
 mod summary;
 mod sweep;
 #[path = "../tmux/mod.rs"]

@@ -75,29 +75,37 @@ fn what_is_done_is_not_done_again() {
     let whole = room.takt(&with(&[])).expect(0).stdout;
     assert_eq!(room.takt(&with(&["--state", "s.json"])).expect(0).stdout, whole);
     let state: Value = serde_json::from_str(&room.text("s.json")).unwrap();
-    assert_eq!(state["done"].as_array().unwrap().len(), 6);
-    // One block is lost, and is found again.
+    // The full blocks of a point are one row, and its last block is another.
+    let rows: Vec<Value> =
+        state["done"].as_array().unwrap().iter().map(|row| json!([row[0], row[1], row[2]])).collect();
+    assert_eq!(rows, [json!([0, 0, 40]), json!([0, 2, 10]), json!([1, 0, 40]), json!([1, 2, 10])]);
+    // A block is lost, and is found again.
     let mut less = state.clone();
-    less["done"].as_array_mut().unwrap().remove(3);
+    less["done"].as_array_mut().unwrap().remove(2);
     fs::write(room.path("s.json"), less.to_string()).unwrap();
     assert_eq!(room.takt(&with(&["--state", "s.json"])).expect(0).stdout, whole);
     assert_eq!(serde_json::from_str::<Value>(&room.text("s.json")).unwrap(), state);
     // The state is believed: nothing was computed here.
     let mut other = state.clone();
-    (0..6).for_each(|block| other["done"][block][3] = json!(vec![1; 11]));
+    (0..4).for_each(|row| other["done"][row][3] = json!(vec![2; 11]));
     fs::write(room.path("s.json"), other.to_string()).unwrap();
     let said = room.takt(&with(&["--state", "s.json"])).expect(0).stdout;
-    assert_eq!(said.lines().nth(1).unwrap(), format!("3.0,50{}", ",0.0600".repeat(11)));
+    assert_eq!(said.lines().nth(1).unwrap(), format!("3.0,50{}", ",0.0800".repeat(11)));
     // More sets go on from there, another experiment does not.
     fs::write(room.path("s.json"), state.to_string()).unwrap();
     let more = ["sweep", "schedulability", "--points", "3.0,3.6", "--sets", "60", "--duration", "1s"];
     let fresh = room.takt(&more).expect(0).stdout;
     assert_eq!(room.takt(&[&more[..], &["--state", "s.json"]].concat()).expect(0).stdout, fresh);
-    for (change, says) in [(&["--seed", "2"][..], "its `seed` is 1"), (&["--cpus", "5"], "its `cpus` is 4")] {
+    for (change, says) in [
+        (&["--seed", "2"][..], "its `seed` is 1"),
+        (&["--cpus", "5"], "its `cpus` is 4"),
+        (&["--shard", "1/2"], "its `shard` is \"1/1\", and now it is \"1/2\""),
+        (&[], "`s.json` is of 60 sets or runs at a point, and now there are 50"),
+    ] {
         let done = room.takt(&[SMALL, &["--state", "s.json"], change].concat()).expect(2);
         assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{}", done.stderr);
     }
-    for text in ["{}", ""] {
+    for text in ["{}", "a", r#"{"format": "takt sweep schedulability 2", "done": []}"#] {
         fs::write(room.path("s.json"), text).unwrap();
         let done = room.takt(&with(&["--state", "s.json"])).expect(2);
         assert!(done.stderr.contains("[wrong-format]"), "{}", done.stderr);
@@ -114,21 +122,22 @@ fn an_interrupted_experiment_goes_on() {
     let room = Room::new();
     let args =
         ["sweep", "schedulability", "--points", "2.0,2.2", "--sets", "1000", "--test", "gedf_sim,ff", "--state", "s"];
-    let blocks = || {
+    let rows = || {
         let state = serde_json::from_str::<Value>(&room.text("s")).unwrap_or_default();
         state["done"].as_array().cloned().unwrap_or_default()
     };
-    let first = || blocks().into_iter().find(|row| row[0] == 0 && row[1] == 0);
+    let first = || rows().into_iter().find(|row| row[0] == 0 && row[1] == 0);
     let running = room.start(&args);
     until("the first block is done", || first().is_some());
     running.signal(Signal::KILL);
     running.wait_unchecked();
-    let done = blocks().len();
-    assert!((1..100).contains(&done), "{done} blocks of 100");
+    let done: u64 = rows().iter().map(|row| row[2].as_u64().unwrap()).sum();
+    assert!((1..2000).contains(&done), "{done} sets of 2000");
     // A fresh experiment, small enough to end here, says the same of these sets.
     let row = first().unwrap();
+    let sets = row[2].to_string();
     let fresh =
-        room.takt(&["sweep", "schedulability", "--points", "2.0,2.2", "--sets", "20", "--test", "ff", "--json"]);
+        room.takt(&["sweep", "schedulability", "--points", "2.0,2.2", "--sets", &sets, "--test", "ff", "--json"]);
     assert_eq!(fresh.json()["points"][0]["tests"][0]["accepted"], row[3][1], "{row}");
 }
 
@@ -518,7 +527,7 @@ fn loads_are_resumed_and_repeated() {
     // A block is lost and found again; what is there is believed.
     let state: Value = serde_json::from_str(&room.text("s.json")).unwrap();
     let mut less = state.clone();
-    assert_eq!(less["done"].as_array_mut().unwrap().remove(1)[1], 5);
+    assert_eq!(less["done"].as_array_mut().unwrap().remove(1)[1], 1);
     less["done"][0][3][0] = json!("10 10 0 0 5 5 0 0 0 0 0 0");
     fs::write(room.path("s.json"), less.to_string()).unwrap();
     let said = room.takt(&few(&["--state", "s.json", "--runs", "runs.csv"])).expect(0).stdout;

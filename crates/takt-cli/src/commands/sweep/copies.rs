@@ -2,14 +2,16 @@
 
 use super::curves::{self, Dot, Panel, Picture};
 use super::experiment::{self, Common};
-use super::load::{Policies, Seeds, cells, fingerprint, late_text, millionths, policies, quoted, seeds};
-use super::state::{Block, Found, Subject};
+use super::load::{Policies, Seeds, cells, fingerprint, late_text, millionths, policies, quoted, runs_of, seeds};
+use super::part::Block;
+use super::state::{Found, Subject};
 use super::statistics::{Mean, mean};
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::input::{Input, duration, placement, warn, without_kernel};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
@@ -58,10 +60,10 @@ pub(super) struct Args {
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
     /// Draw the fewest jobs of each second over time, with a panel for each number of copies
-    #[arg(long, value_name = "OUT.svg")]
-    over_time: Option<PathBuf>,
+    #[arg(long, value_name = "OUT.svg", conflicts_with = "shard")]
+    pub(super) over_time: Option<PathBuf>,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 /// The name of a task, and the first and last number of its copies.
@@ -72,6 +74,8 @@ struct Numbers {
     last: usize,
 }
 
+/// The name of the subcommand in a state.
+pub(super) const COMMAND: &str = "copies";
 /// More copies make no picture.
 const MOST: usize = 1_000;
 /// The unit of rates.
@@ -102,14 +106,25 @@ struct Run {
     fewest: Vec<u32>,
 }
 
-/// The runs of a block: by policy.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Runs(Vec<Option<Run>>);
+/// The runs of one number of copies, by the number of the seed, each by policy.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Runs(BTreeMap<u64, Vec<Option<Run>>>);
 
 impl Found for Runs {
+    fn zero(_: usize) -> Runs {
+        Runs::default()
+    }
+
+    fn add(&mut self, other: &Runs) -> Option<()> {
+        self.0.extend(other.0.iter().map(|(number, runs)| (*number, runs.clone())));
+        Some(())
+    }
+
     fn cells(&self) -> Vec<Value> {
-        let cell = |run: &Option<Run>| run.as_ref().map(|r| json!([r.released, r.met, r.fewest]));
-        vec![self.0.iter().map(|run| json!(cell(run))).collect()]
+        let cell = |run: &Option<Run>| json!(run.as_ref().map(|r| json!([r.released, r.met, r.fewest])));
+        let runs =
+            |(number, runs): (&u64, &Vec<Option<Run>>)| json!([number, runs.iter().map(cell).collect::<Vec<_>>()]);
+        vec![self.0.iter().map(runs).collect()]
     }
 
     fn read(cells: &[Value]) -> Option<Runs> {
@@ -120,13 +135,16 @@ impl Found for Runs {
             let fewest = value[2].as_array()?.iter().map(|n| u32::try_from(n.as_u64()?).ok()).collect::<Option<_>>()?;
             Some(Some(Run { released: value[0].as_u64()?, met: value[1].as_u64()?, fewest }))
         };
+        let of_seed = |row: &Value| -> Option<(u64, Vec<Option<Run>>)> {
+            Some((row[0].as_u64()?, row[1].as_array()?.iter().map(run).collect::<Option<_>>()?))
+        };
         let [runs] = cells else { return None };
-        Some(Runs(runs.as_array()?.iter().map(run).collect::<Option<_>>()?))
+        Some(Runs(runs.as_array()?.iter().map(of_seed).collect::<Option<_>>()?))
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
         let sound = |run: &Option<Run>| run.as_ref().is_none_or(|r| r.met <= r.released);
-        u64::try_from(self.0.len()).is_ok_and(|n| n == sets * questions as u64) && self.0.iter().all(sound)
+        self.0.len() as u64 == sets && self.0.values().all(|runs| runs.len() == questions && runs.iter().all(sound))
     }
 }
 
@@ -219,10 +237,9 @@ impl Cases<'_> {
     }
 
     fn run_block(&self, (number, first, count): Block) -> Result<Runs, Failure> {
-        let runs = (first..first + count)
-            .flat_map(|index| self.cases[number].iter().map(move |case| (index, case)))
-            .map(|(index, case)| self.simulate(case, self.args.seeds.0 + index));
-        Ok(Runs(runs.collect()))
+        let run =
+            |index| self.cases[number].iter().map(|case| self.simulate(case, self.args.seeds.0 + index)).collect();
+        Ok(Runs((first..first + count).map(|index| (index, run(index))).collect()))
     }
 
     /// One seed under one policy; nothing when that refuses.
@@ -263,10 +280,12 @@ pub(super) fn run(args: &Args) -> Outcome {
     let _outputs =
         ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
     let names = cases.names();
-    let blocks = experiment::blocks(cases.cases.len(), cases.seeds(), BLOCK);
-    let subject = Subject { format: "takt sweep copies 1", setup: cases.setup(), questions: names.len() };
-    let found = experiment::carry_out(&args.common, &subject, &blocks, "runs", |block| cases.run_block(block))?;
-    let table = Table::new(&cases, &blocks, found);
+    let layout = args.common.layout(vec![cases.seeds(); cases.cases.len()], BLOCK)?;
+    let subject = Subject { command: COMMAND, setup: cases.setup(), questions: names.len(), layout };
+    let found = experiment::carry_out(&args.common, &subject, "runs", |block| cases.run_block(block))?;
+    let Some(found) = found else { return Ok(Verdict::Done) };
+    let counts: Vec<usize> = found.iter().map(|(runs, _)| *runs as usize).collect();
+    let table = Table::new(&cases, found.into_iter().map(|(_, runs)| runs));
     for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
         if let Some(path) = path {
             files::write(path, text)?;
@@ -275,7 +294,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
         let points: Vec<Value> = (0..table.runs.len()).map(|number| table.point(number)).collect();
-        writeln!(out, "{}", json!({"setup": subject.setup, "runs": cases.seeds(), "points": points}))?;
+        let ends = (counts.iter().copied().min().unwrap_or(0), counts.iter().copied().max().unwrap_or(0));
+        let runs = runs_of(ends, counts.into_iter());
+        writeln!(out, "{}", json!({"setup": subject.setup, "runs": runs, "points": points}))?;
     } else {
         out.write_all(table.csv().as_bytes())?;
     }
@@ -299,12 +320,12 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(cases: &'a Cases<'a>, blocks: &[Block], found: Vec<Runs>) -> Table<'a> {
+    fn new(cases: &'a Cases<'a>, found: impl Iterator<Item = Runs>) -> Table<'a> {
         let names = cases.names();
         let mut runs = vec![vec![Vec::new(); names.len()]; cases.cases.len()];
-        for (block, found) in blocks.iter().zip(found) {
-            for (index, run) in found.0.into_iter().enumerate() {
-                runs[block.0][index % names.len()].push(run);
+        for (of_number, found) in runs.iter_mut().zip(found) {
+            for (policy, run) in found.0.into_values().flat_map(|runs| runs.into_iter().enumerate()) {
+                of_number[policy].push(run);
             }
         }
         Table { cases, names, runs }

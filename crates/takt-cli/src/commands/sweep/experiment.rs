@@ -1,6 +1,8 @@
 //! How every experiment is carried out: in blocks, on all CPUs, resumable.
 
-use super::state::{Block, Found, State, Subject};
+use super::part::{Block, Layout, Part, part};
+use super::parts::Parts;
+use super::state::{Found, State, Subject, out_of_range};
 use crate::failure::Failure;
 use crate::parallel;
 use crate::processes::is_ignored;
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use takt_workload::Code;
 
 /// The options of every experiment.
 #[derive(clap::Args, Debug)]
@@ -19,6 +22,9 @@ pub(super) struct Common {
     /// Keep the results in this file; the same command continues from there
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
+    /// Compute part I of N only, into `--state`; `takt sweep merge` prints the results of all parts
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "state", conflicts_with_all = ["svg", "json"])]
+    pub(super) shard: Option<Part>,
     /// Draw the curves
     #[arg(long, value_name = "OUT.svg")]
     pub(super) svg: Option<PathBuf>,
@@ -28,23 +34,32 @@ pub(super) struct Common {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+    /// The parts in place of the work.
+    #[arg(skip)]
+    pub(super) merge: Option<Parts>,
 }
 
 /// Between two writes of the state.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
+/// The sets of one point in one part are no more than this.
+const SETS_OF_PART: u64 = 10_000_000;
 
-/// Blocks of at most `size` out of `sets` for each point.
-pub(super) fn blocks(points: usize, sets: u64, size: u64) -> Vec<Block> {
-    blocks_of(&vec![sets; points], size)
-}
-
-/// Blocks of at most `size` out of as many sets as each point has.
-pub(super) fn blocks_of(sets: &[u64], size: u64) -> Vec<Block> {
-    let of_point = |(point, sets): (usize, &u64)| {
-        let sets = *sets;
-        (0..sets).step_by(size as usize).map(move |first| (point, first, size.min(sets - first)))
-    };
-    sets.iter().enumerate().flat_map(of_point).collect()
+impl Common {
+    /// The blocks of an experiment with so many sets or runs at each point, as far as they belong to its part.
+    ///
+    /// # Errors
+    /// The part has too many of them.
+    pub(super) fn layout(&self, sets: Vec<u64>, size: u64) -> Result<Layout, Failure> {
+        let part = self.shard.unwrap_or(Part::WHOLE);
+        let most = sets.iter().copied().max().unwrap_or(0);
+        let parts = most.div_ceil(SETS_OF_PART);
+        if self.merge.is_none() && parts > part.of {
+            let message = format!("{most} sets at a point are more than {SETS_OF_PART} in one part");
+            let hint = format!("take fewer, or at least {parts} parts (`--shard 1/{parts}`)");
+            return Err(Failure::input(Code::OutOfRange, message, &hint));
+        }
+        Ok(Layout::new(sets, size, part))
+    }
 }
 
 /// Hears the signals that end an experiment, until it is dropped.
@@ -75,41 +90,46 @@ impl Drop for Ends {
     }
 }
 
-/// Finds out about each block of sets or runs (`unit`), but for those that the state knows. The results stand in the order of `blocks`, whatever the
-/// number of threads.
+/// Asks about each block of sets or runs (`unit`) of the part, but for those in the state. Returns the number of sets and the results of each
+/// point, whatever the number of threads; `None` of a part, whose results are in its state alone.
 ///
 /// # Errors
 /// The first one of `work` by the order of blocks, or that of a state which cannot be read or kept.
 pub(super) fn carry_out<T: Found>(
     common: &Common,
     subject: &Subject,
-    blocks: &[Block],
     unit: &'static str,
     work: impl Fn(Block) -> Result<T, Failure> + Sync,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Option<Vec<(u64, T)>>, Failure> {
+    if let Some(merge) = &common.merge {
+        return merge.totals(subject, unit).map(Some);
+    }
     let mut state = State::open(common.state.as_deref(), subject)?;
-    // A user who sees the state may end the experiment, and reads what it keeps.
+    // The message at the end of the process says what the state keeps.
     let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
-    // A state that cannot be written is an error now.
+    // A state that cannot be kept is reported before the work.
     state.save()?;
-    let missing: Vec<Block> = blocks.iter().copied().filter(|b| !state.done.contains_key(b)).collect();
-    let progress = Progress::of(blocks.iter().map(|b| b.2).sum(), unit);
-    progress.inc(blocks.iter().filter(|b| state.done.contains_key(b)).map(|b| b.2).sum());
-    let shared = Mutex::new((state, Instant::now(), None::<Failure>));
+    let (layout, before) = (&subject.layout, state.done.ranges(subject.layout.size));
+    let is_done = |(point, block): (usize, u64)| {
+        let row = before.range(..=(point, block)).next_back();
+        row.is_some_and(|((p, first), blocks)| *p == point && block < first + blocks)
+    };
+    let (total, done) = (layout.total(), state.done.sets());
+    let progress = Progress::of(total, unit);
+    progress.inc(done);
+    let shared = Mutex::new((state, Instant::now()));
     let lock = || -> MutexGuard<'_, _> { shared.lock().expect("no worker panics while it holds the state") };
-    let total: u64 = blocks.iter().map(|b| b.2).sum();
-    let found = std::thread::scope(|scope| {
+    let worked = std::thread::scope(|scope| {
         // The thread below waits until this is gone, even if a worker panics.
         let _ends = ends;
         if let (Some(signals), Some(path)) = (&mut signals, &common.state) {
             scope.spawn(|| {
                 let Some(signal) = signals.forever().next() else { return };
-                // A waiting thread keeps waiting: this is the end.
+                // The lock is held until the process ends.
                 let mut shared = lock();
                 progress.finish();
-                let done: u64 = blocks.iter().filter(|b| shared.0.done.contains_key(b)).map(|b| b.2).sum();
                 if shared.0.save().is_ok() {
-                    let path = path.display();
+                    let (path, done) = (path.display(), shared.0.done.sets());
                     let _ = writeln!(
                         io::stderr(),
                         "interrupted: `{path}` keeps {done} of {total}; the same command continues"
@@ -118,29 +138,39 @@ pub(super) fn carry_out<T: Found>(
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             });
         }
-        parallel::map(
-            missing.len(),
-            common.threads.map_or_else(parallel::threads, usize::from),
-            |index| work(missing[index]),
-            |index, found| {
-                progress.inc(missing[index].2);
-                let Ok(found) = found else { return };
-                let mut shared = lock();
-                let (state, saved, failed) = &mut *shared;
-                state.done.insert(missing[index], found.clone());
-                if saved.elapsed() >= SAVE_EVERY && failed.is_none() {
-                    *failed = state.save().err();
-                    *saved = Instant::now();
-                }
-            },
-        )
+        let threads = common.threads.map_or_else(parallel::threads, usize::from);
+        let blocks = total.div_ceil(layout.size).try_into().unwrap_or(usize::MAX);
+        parallel::each(layout.blocks().filter(|at| !is_done(*at)), threads.min(blocks), |(point, block)| {
+            let block_of = layout.block(point, block);
+            let found = work(block_of)?;
+            progress.inc(block_of.2);
+            let mut shared = lock();
+            let (state, saved) = &mut *shared;
+            state.insert((point, block), found)?;
+            if saved.elapsed() >= SAVE_EVERY {
+                state.save()?;
+                *saved = Instant::now();
+            }
+            Ok(())
+        })
     });
     progress.finish();
-    let (mut state, _, failed) = shared.into_inner().expect("the workers have ended");
-    found.into_iter().find_map(Result::err).map_or(Ok(()), Err)?;
-    failed.map_or(Ok(()), Err)?;
-    if !missing.is_empty() {
+    let (mut state, _) = shared.into_inner().expect("the workers have ended");
+    if let Err(why) = worked {
+        // The failure of the work is the one to report.
+        let _ = state.save();
+        return Err(why);
+    }
+    if state.done.sets() > done {
         state.save()?;
     }
-    Ok(blocks.iter().map(|block| state.done[block].clone()).collect())
+    if let (Some(part), Some(path)) = (common.shard, &common.state) {
+        let path = path.display();
+        let _ = writeln!(
+            io::stderr(),
+            "note: `{path}` has part {part}: {total} {unit}; `takt sweep merge` prints the results of all parts"
+        );
+        return Ok(None);
+    }
+    state.done.totals(layout.sets.len(), subject.questions).ok_or_else(out_of_range).map(Some)
 }

@@ -4,8 +4,9 @@ use super::curves::{self, Dot, Panel, Picture};
 use super::experiment::{self, Common};
 use super::generate::{self, SetArgs};
 use super::load::fingerprint;
+use super::part::{Block, SETS_MOST};
 use super::points::{Points, points, ratio};
-use super::state::{Block, Found, Subject};
+use super::state::{Found, Subject};
 use crate::commands::sets;
 use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
@@ -49,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "POINTS", value_parser = points)]
     points: Option<Points>,
     /// Number of sets for each point
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=SETS_MOST))]
     sets: u64,
     /// Tests by name, with commas between; `sim:POLICY` simulates a policy. By default a choice for so many CPUs
     #[arg(long, value_name = "NAMES")]
@@ -66,9 +67,11 @@ pub(super) struct Args {
     #[command(flatten)]
     kind: SetArgs,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
+/// The name of the subcommand in a state.
+pub(super) const COMMAND: &str = "schedulability";
 /// Sets that one thread takes at a time.
 const BLOCK: u64 = 20;
 /// A tenth of a CPU, in millionths.
@@ -87,21 +90,22 @@ struct Counts {
     fallback: Vec<u64>,
 }
 
-impl Counts {
+impl Found for Counts {
     fn zero(tests: usize) -> Counts {
         let zero = || vec![0; tests];
         Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero() }
     }
 
-    fn add(&mut self, other: &Counts) {
+    fn add(&mut self, other: &Counts) -> Option<()> {
         let lists = [&mut self.accepted, &mut self.unknown, &mut self.beyond, &mut self.fallback];
         for (sum, more) in lists.into_iter().zip([&other.accepted, &other.unknown, &other.beyond, &other.fallback]) {
-            sum.iter_mut().zip(more).for_each(|(a, b)| *a += b);
+            for (a, b) in sum.iter_mut().zip(more) {
+                *a = a.checked_add(*b)?;
+            }
         }
+        Some(())
     }
-}
 
-impl Found for Counts {
     fn cells(&self) -> Vec<Value> {
         vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)]
     }
@@ -138,6 +142,8 @@ struct Experiment<'a> {
     points: Vec<u64>,
     methods: Vec<Method>,
     file: Option<Sets>,
+    /// The number of sets of each point that have been asked about, once that is known.
+    asked: Option<Vec<u64>>,
 }
 
 /// The task sets of a file.
@@ -181,6 +187,9 @@ impl Sets {
 impl Experiment<'_> {
     /// How many sets a point has.
     fn sets(&self, point: usize) -> u64 {
+        if let Some(asked) = &self.asked {
+            return asked[point];
+        }
         self.file.as_ref().map_or(self.args.sets, |file| file.at[point].len() as u64)
     }
 
@@ -288,7 +297,7 @@ impl Experiment<'_> {
     fn applicable(&self, sums: &[Counts]) -> Result<(), Failure> {
         let all = self.all();
         for (test, method) in self.methods.iter().enumerate() {
-            if sums.iter().map(|sum| sum.beyond[test]).sum::<u64>() == all {
+            if all > 0 && sums.iter().map(|sum| sum.beyond[test]).sum::<u64>() == all {
                 let first = (0..self.points.len()).find(|point| self.sets(*point) > 0);
                 let set = first.and_then(|point| self.set(point, 0).ok());
                 let why =
@@ -314,35 +323,27 @@ pub(super) fn run(args: &Args) -> Outcome {
     let tests = args.test.as_deref().unwrap_or(default_tests(cpus, implicit));
     let methods = verdicts::methods(tests, cpus, args.placement)?;
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
-    let experiment = Experiment { args, cpus, points, methods, file };
+    let experiment = Experiment { args, cpus, points, methods, file, asked: None };
     let _outputs = ready(args.file.iter().chain(&args.common.state), &args.common.svg)?;
     // Sets that cannot be drawn or simulated are reported before the work.
     for point in experiment.points.iter().filter(|_| args.file.is_none()) {
         args.kind.draw(*point, 0).map_err(generate::impossible)?;
     }
     let sets: Vec<u64> = (0..experiment.points.len()).map(|point| experiment.sets(point)).collect();
-    let blocks = experiment::blocks_of(&sets, BLOCK);
     let subject = Subject {
-        format: "takt sweep schedulability 2",
+        command: COMMAND,
         setup: experiment.setup(),
         questions: experiment.methods.len(),
+        layout: args.common.layout(sets, BLOCK)?,
     };
-    let found = experiment::carry_out(&args.common, &subject, &blocks, "sets", |block| {
+    let found = experiment::carry_out(&args.common, &subject, "sets", |block| {
         experiment.ask(block).map_err(generate::impossible)
     })?;
-    let sums = sums(&experiment, &blocks, &found);
+    let Some(found) = found else { return Ok(Verdict::Done) };
+    let (asked, sums): (Vec<u64>, Vec<Counts>) = found.into_iter().unzip();
+    let experiment = Experiment { asked: Some(asked), ..experiment };
     experiment.applicable(&sums)?;
     report(&experiment, &counted(&experiment, sums))
-}
-
-/// The counts of whole points.
-fn sums(experiment: &Experiment<'_>, blocks: &[Block], found: &[Counts]) -> Vec<Counts> {
-    let tests = experiment.methods.len();
-    let mut sums = vec![Counts::zero(tests); experiment.points.len()];
-    for (block, counts) in blocks.iter().zip(found) {
-        sums[block.0].add(counts);
-    }
-    sums
 }
 
 /// Counts the sets that a test accepts. For a test that accepts none, counts the sets that it does not refuse.
@@ -447,15 +448,15 @@ fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> St
     let lines: Vec<(String, Vec<Option<Dot>>)> =
         experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
     let cpus = experiment.cpus;
+    let of_each = (0..experiment.points.len()).map(|point| experiment.sets(point));
+    let (least, most) = (of_each.clone().min().unwrap_or(0), of_each.max().unwrap_or(0));
+    let each = if least == most { format!("{most}") } else { format!("{least} to {most}") };
     let mut note = match &experiment.file {
-        Some(file) => {
-            let of_each = (0..experiment.points.len()).map(|point| experiment.sets(point));
-            let (least, most) = (of_each.clone().min().unwrap_or(0), of_each.max().unwrap_or(0));
-            let each = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+        Some(_) => {
             let name = args.file.as_ref().and_then(|file| file.file_name()).unwrap_or_default().to_string_lossy();
-            format!("task sets of {name}: {}, {each} per point, CPUs: {cpus}", file.sets.len())
+            format!("task sets of {name}: {}, {each} per point, CPUs: {cpus}", experiment.all())
         }
-        None => format!("random task sets: {}; CPUs: {cpus}, {} sets per point", args.kind.text(), args.sets),
+        None => format!("random task sets: {}; CPUs: {cpus}, {each} sets per point", args.kind.text()),
     };
     if experiment.policies().next().is_some() {
         note += &format!(", simulated for {}", args.duration);

@@ -1,109 +1,405 @@
-//! The findings of an experiment so far, in a file, so that a second call continues where the first one ended.
+//! The results of an experiment so far, in a file, so that a second call continues where the first one ended.
+//!
+//! Neighbouring blocks of a point are one row, with the sum of their results. Sums are exact, so no order of blocks changes them.
 
+use super::part::{Layout, Part};
 use crate::failure::Failure;
 use crate::files::{self, Locked};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use takt_workload::Code;
 
-/// A block of sets of one point: the point, the first set, and how many.
-pub(super) type Block = (usize, u64, u64);
+/// The results of some blocks of one point.
+pub(super) trait Found: Clone + PartialEq + Send + Sync {
+    /// The results of no block, for so many questions.
+    fn zero(questions: usize) -> Self;
 
-/// The findings about a block.
-pub(super) trait Found: Clone + Send + Sync {
+    /// Adds the results of other blocks. `None` if the sum is out of range.
+    fn add(&mut self, other: &Self) -> Option<()>;
+
     /// As the last cells of its row in the file.
     fn cells(&self) -> Vec<Value>;
 
     /// From the cells of a row.
     fn read(cells: &[Value]) -> Option<Self>;
 
-    /// Whether it can be what was found out about a block of so many sets, with so many questions.
+    /// Whether it can be the result of so many sets, with so many questions.
     fn is_sound(&self, sets: u64, questions: usize) -> bool;
 }
 
-/// The subject of a state.
+/// The experiment of a state.
 pub(super) struct Subject {
-    /// Marks the file as ours, and says how it is laid out.
-    pub(super) format: &'static str,
+    /// The name of the subcommand.
+    pub(super) command: &'static str,
     /// All that the result depends on, but for the number of sets: more of them continue a smaller experiment.
     pub(super) setup: Value,
-    /// How many tests or policies are asked about each set.
+    /// Tests or policies that are asked about each set.
     pub(super) questions: usize,
+    pub(super) layout: Layout,
+}
+
+/// Marks the file as a state.
+const FORMAT: &str = "takt sweep state 2";
+/// Marks the states of earlier versions, which have the name of the subcommand in the place of `state`.
+const EARLIER: &str = "takt sweep ";
+
+/// All of a state's file but its rows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) command: String,
+    pub(super) version: String,
+    pub(super) part: Part,
+    /// The number of sets of a block.
+    pub(super) block: u64,
+    /// The number of sets of each point, in all parts.
+    pub(super) sets: Vec<u64>,
+    pub(super) setup: Value,
+    /// The command without the options that say where results are kept and drawn.
+    pub(super) arguments: Vec<String>,
+}
+
+impl Header {
+    fn of(subject: &Subject) -> Header {
+        let layout = &subject.layout;
+        Header {
+            command: subject.command.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            part: layout.part,
+            block: layout.size,
+            sets: layout.sets.clone(),
+            setup: subject.setup.clone(),
+            arguments: arguments(std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned())),
+        }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(self.sets.clone(), self.block, self.part)
+    }
+
+    /// Whether parts can be computed from it.
+    fn is_sound(&self) -> bool {
+        let part = self.part;
+        self.block > 0
+            && (1..=super::part::PARTS_MOST).contains(&part.of)
+            && (1..=part.of).contains(&part.number)
+            && self.sets.iter().all(|sets| *sets <= super::part::SETS_MOST)
+    }
+
+    /// The command that makes the state of a part.
+    pub(super) fn command_of(&self, part: Part, path: &Path) -> String {
+        let words = ["takt".to_owned()].into_iter().chain(self.arguments.iter().map(|word| shell(word)));
+        let mut words: Vec<String> = words.collect();
+        if part != Part::WHOLE {
+            words.push(format!("--shard {part}"));
+        }
+        words.push(format!("--state {}", shell(&path.display().to_string())));
+        words.join(" ")
+    }
+}
+
+/// A word as a shell reads it.
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=%+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Options that change no result, each with whether a value follows.
+const ELSEWHERE: [(&str, bool); 7] = [
+    ("--shard", true),
+    ("--state", true),
+    ("--threads", true),
+    ("--svg", true),
+    ("--over-time", true),
+    ("--runs", true),
+    ("--json", false),
+];
+
+/// Removes the options of [`ELSEWHERE`].
+fn arguments(given: impl Iterator<Item = String>) -> Vec<String> {
+    let (mut kept, mut is_value) = (Vec::new(), false);
+    for word in given {
+        let skipped = std::mem::replace(&mut is_value, false);
+        let option = ELSEWHERE.iter().find(|(name, _)| word == *name);
+        is_value = !skipped && option.is_some_and(|(_, value)| *value);
+        let joined =
+            ELSEWHERE.iter().any(|(name, _)| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')));
+        if !skipped && option.is_none() && !joined {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+/// The first difference between two experiments, as its key and both values.
+pub(super) fn difference(one: &Value, other: &Value) -> Option<(String, Value, Value)> {
+    let keys = |value: &Value| value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let all = keys(one).into_iter().chain(keys(other));
+    all.map(|key| (one[&key].clone(), other[&key].clone(), key)).find(|(a, b, _)| a != b).map(|(a, b, key)| (key, a, b))
+}
+
+/// The text of a state.
+///
+/// # Errors
+/// Status 2 if it is no state, or a damaged one, with this way out.
+pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), Failure> {
+    let name = path.display();
+    let bytes = std::fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
+    let file = serde_json::from_slice::<Value>(&bytes).ok();
+    let format = file.as_ref().and_then(|file| file["format"].as_str());
+    if format.is_some_and(|format| format != FORMAT && format.starts_with(EARLIER)) {
+        let message = format!("`{name}` is a state of an earlier version, which cannot be continued");
+        return Err(Failure::input(Code::WrongFormat, message, "remove it, and make it again with the same command"));
+    }
+    let Some(mut file) = file.filter(|file| file["format"] == FORMAT) else {
+        return Err(Failure::input(
+            Code::WrongFormat,
+            format!("`{name}` is not the state of such an experiment"),
+            way_out,
+        ));
+    };
+    let damaged = || Failure::input(Code::DamagedFile, format!("`{name}` is damaged"), way_out);
+    let Value::Array(rows) = file["done"].take() else { return Err(damaged()) };
+    let header = serde_json::from_value::<Header>(file).ok().filter(Header::is_sound);
+    Ok((header.ok_or_else(damaged)?, rows))
+}
+
+/// Writes a whole state into a new file and puts it in the place of the old one, so that an interruption leaves one of the two.
+/// Returns the lock of the new file.
+fn write<T: Found>(path: &Path, header: &Header, done: &Done<T>) -> Result<Option<Locked>, Failure> {
+    let fault = |e: &io::Error| Failure::write(path, e);
+    let row = |(point, block): &(usize, u64), row: &Row<T>| -> Value {
+        [json!(point), json!(block), json!(row.sets)].into_iter().chain(row.found.cells()).collect()
+    };
+    let mut whole = json!(header);
+    whole["format"] = json!(FORMAT);
+    whole["done"] = done.rows.iter().map(|(at, found)| row(at, found)).collect();
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Failure::file("write", path, &e))?;
+    writeln!(file, "{whole}").map_err(|e| fault(&e))?;
+    file.as_file().sync_data().map_err(|e| fault(&e))?;
+    // Another process that waits for the old file finds the new one locked.
+    let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
+    let locked = files::lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
+    file.persist(path).map_err(|e| fault(&e.error))?;
+    Ok(locked)
+}
+
+/// Neighbouring blocks of one point, with the sum of their results.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Row<T> {
+    /// A multiple of the size of a block, or fewer than that: an incomplete last block is a row of its own.
+    pub(super) sets: u64,
+    pub(super) found: T,
+}
+
+impl<T: Found> Row<T> {
+    /// `None` if the sum is out of range.
+    fn add(&mut self, other: &Row<T>) -> Option<()> {
+        self.sets = self.sets.checked_add(other.sets)?;
+        self.found.add(&other.found)
+    }
 }
 
 /// The blocks that are done.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Done<T> {
+    /// By the point and the number of the first block.
+    pub(super) rows: BTreeMap<(usize, u64), Row<T>>,
+}
+
+impl<T: Found> Done<T> {
+    pub(super) const fn new() -> Done<T> {
+        Done { rows: BTreeMap::new() }
+    }
+
+    /// Reads the rows of a state. `None` if they cannot be those of such a part.
+    pub(super) fn read(rows: &[Value], layout: &Layout, questions: usize) -> Option<Done<T>> {
+        let mut done = Done::new();
+        let mut end = (0, 0);
+        for row in rows {
+            let (point, block, sets) = (usize::try_from(row[0].as_u64()?).ok()?, row[1].as_u64()?, row[2].as_u64()?);
+            let found = T::read(row.as_array()?.get(3..)?)?;
+            let next = block.checked_add(sets.div_ceil(layout.size))?;
+            let is_here =
+                point < layout.sets.len() && sets > 0 && (point, block) >= end && next <= layout.blocks_at(point);
+            let is_whole = is_here && (sets.is_multiple_of(layout.size) || layout.block(point, block).2 == sets);
+            let is_full =
+                is_whole && (!sets.is_multiple_of(layout.size) || layout.block(point, next - 1).2 == layout.size);
+            if !is_full || !found.is_sound(sets, questions) {
+                return None;
+            }
+            end = (point, next);
+            done.rows.insert((point, block), Row { sets, found });
+        }
+        Some(done)
+    }
+
+    /// Adds a block that is not there yet. `None` if a sum is out of range.
+    pub(super) fn insert(&mut self, (point, block): (usize, u64), sets: u64, found: T, size: u64) -> Option<()> {
+        let (mut at, next) = ((point, block), (point, block + 1));
+        let mut row = Row { sets, found };
+        if sets == size {
+            let before = self.rows.range(..at).next_back().map(|(key, row)| (*key, row.sets));
+            let is_neighbour = |((p, first), sets): &((usize, u64), u64)| {
+                *p == point && first + sets / size == block && sets.is_multiple_of(size)
+            };
+            if let Some((key, _)) = before.filter(is_neighbour) {
+                // The longer row takes the shorter one.
+                let mut longer = self.rows.remove(&key)?;
+                longer.add(&row)?;
+                (at, row) = (key, longer);
+            }
+            if self.rows.get(&next).is_some_and(|row| row.sets.is_multiple_of(size)) {
+                row.add(&self.rows.remove(&next)?)?;
+            }
+        }
+        self.rows.insert(at, row);
+        Some(())
+    }
+
+    /// The blocks of each row, by their first one.
+    pub(super) fn ranges(&self, size: u64) -> BTreeMap<(usize, u64), u64> {
+        self.rows.iter().map(|(key, row)| (*key, row.sets.div_ceil(size))).collect()
+    }
+
+    /// The number of sets.
+    pub(super) fn sets(&self) -> u64 {
+        self.rows.values().map(|row| row.sets).sum()
+    }
+
+    /// The number of sets and the sum of the results of each point. `None` if a sum is out of range.
+    pub(super) fn totals(&self, points: usize, questions: usize) -> Option<Vec<(u64, T)>> {
+        let mut totals = vec![(0, T::zero(questions)); points];
+        for ((point, _), row) in &self.rows {
+            totals[*point].0 += row.sets;
+            totals[*point].1.add(&row.found)?;
+        }
+        Some(totals)
+    }
+}
+
+/// The blocks that are done, and their file.
 pub(super) struct State<'a, T> {
     path: Option<PathBuf>,
     /// The file that was read or written last.
     locked: Option<Locked>,
+    header: Header,
     subject: &'a Subject,
-    pub(super) done: BTreeMap<Block, T>,
+    pub(super) done: Done<T>,
 }
 
 impl<'a, T: Found> State<'a, T> {
-    /// Reads the file if there is one. Its setup must be this one: what was found under another does not belong here.
+    /// Reads the file if there is one. Its setup must be that of `subject`.
     pub(super) fn open(path: Option<&Path>, subject: &'a Subject) -> Result<State<'a, T>, Failure> {
         let path_buf = path.map(Path::to_path_buf);
-        let mut state = State { path: path_buf, locked: None, subject, done: BTreeMap::new() };
+        let header = Header::of(subject);
+        let mut state = State { path: path_buf, locked: None, header, subject, done: Done::new() };
         let Some(path) = path else { return Ok(state) };
         state.locked = files::lock(path)?;
-        if state.locked.as_ref().is_some_and(Locked::is_new) {
+        // A call that was killed before its first save leaves an empty file.
+        let is_empty = || std::fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() == 0);
+        if state.locked.as_ref().is_some_and(Locked::is_new) || is_empty() {
             return Ok(state);
         }
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(e) => return Err(Failure::file("read", path, &e)),
-        };
-        let name = path.display();
         let other = "name another file with `--state`, or remove this one";
-        let Some(file) = serde_json::from_str::<Value>(&text).ok().filter(|v| v["format"] == subject.format) else {
-            return Err(Failure::input(
-                Code::WrongFormat,
-                format!("`{name}` is not the state of such an experiment"),
-                other,
-            ));
-        };
-        let mut settings = subject.setup.as_object().into_iter().flatten();
-        if let Some((key, now)) = settings.find(|(key, now)| file["setup"][key.as_str()] != **now) {
-            let then = &file["setup"][key.as_str()];
+        let (then, rows) = read(path, other)?;
+        let name = path.display();
+        if then.command != subject.command {
+            let message =
+                format!("`{name}` is not the state of such an experiment, but of `takt sweep {}`", then.command);
+            return Err(Failure::input(Code::WrongFormat, message, other));
+        }
+        let mut now = subject.setup.clone();
+        let mut before = then.setup.clone();
+        for (setup, header) in [(&mut now, &state.header), (&mut before, &then)] {
+            setup["version"] = json!(header.version);
+            setup["shard"] = json!(header.part.to_string());
+        }
+        if let Some((key, now, then)) = difference(&now, &before) {
             let message = format!("`{name}` is of another experiment: its `{key}` is {then}, and now it is {now}");
             return Err(Failure::input(Code::OtherRecord, message, other));
         }
-        let blocks = file["done"].as_array().into_iter().flatten().map(|row| read(row, subject.questions));
-        match blocks.collect::<Option<_>>() {
-            Some(done) => state.done = done,
-            None => return Err(Failure::input(Code::DamagedFile, format!("`{name}` is damaged"), other)),
+        let layout = &subject.layout;
+        if let Some((then, now)) = then.sets.iter().zip(&layout.sets).find(|(then, now)| then > now) {
+            let message = format!("`{name}` is of {then} sets or runs at a point, and now there are {now}");
+            let hint = format!("raise `--sets` or `--seeds` to {then}, or name another file with `--state`");
+            return Err(Failure::input(Code::OtherRecord, message, &hint));
         }
+        let done = Done::read(&rows, &then.layout(), subject.questions);
+        let sizes = then.block == layout.size && then.sets.len() == layout.sets.len();
+        let Some(done) = done.filter(|_| sizes) else {
+            return Err(Failure::input(Code::DamagedFile, format!("`{name}` is damaged"), other));
+        };
+        state.done = done;
+        // A block that was the last one may have more sets now.
+        state.done.rows.retain(|(point, block), row| {
+            row.sets.is_multiple_of(layout.size) || layout.block(*point, *block).2 == row.sets
+        });
         Ok(state)
     }
 
-    /// Writes everything into a new file and puts it in the place of the old one, so that an interrupted process leaves one of
-    /// the two.
+    /// Adds a block.
+    ///
+    /// # Errors
+    /// A sum is out of range.
+    pub(super) fn insert(&mut self, at: (usize, u64), found: T) -> Result<(), Failure> {
+        let layout = &self.subject.layout;
+        let sets = layout.block(at.0, at.1).2;
+        self.done.insert(at, sets, found, layout.size).ok_or_else(out_of_range)
+    }
+
+    /// Writes the state if it has a file.
+    ///
+    /// # Errors
+    /// Status 1 if the file cannot be written. The file has the state from before then.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
-        let fault = |e: &io::Error| Failure::file("write", path, e);
-        let row = |((point, first, sets), found): (&Block, &T)| -> Value {
-            [json!(point), json!(first), json!(sets)].into_iter().chain(found.cells()).collect()
-        };
-        let rows: Vec<Value> = self.done.iter().map(row).collect();
-        let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| fault(&e))?;
-        let whole = json!({"format": self.subject.format, "setup": self.subject.setup, "done": rows});
-        writeln!(file, "{whole}").map_err(|e| fault(&e))?;
-        file.as_file().sync_data().map_err(|e| fault(&e))?;
-        // Another process that waits for the old file finds the new one locked.
-        let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
-        let mut locked = files::lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
-        file.persist(path).map_err(|e| fault(&e.error))?;
+        let mut locked = write(path, &self.header, &self.done)?;
         std::mem::swap(&mut self.locked, &mut locked);
         Ok(())
     }
 }
 
-fn read<T: Found>(row: &Value, questions: usize) -> Option<(Block, T)> {
-    let block = (usize::try_from(row[0].as_u64()?).ok()?, row[1].as_u64()?, row[2].as_u64()?);
-    let found = T::read(row.as_array()?.get(3..)?)?;
-    found.is_sound(block.2, questions).then_some((block, found))
+/// The failure for a sum that is out of range.
+pub(super) fn out_of_range() -> Failure {
+    Failure::input(Code::OutOfRange, "the sum of all results is out of range", "take fewer sets or shorter runs")
+}
+
+/// Writes the state of a whole experiment, whose parts these are.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn write_whole<T: Found>(path: &Path, header: &Header, parts: &[(Layout, Done<T>)]) -> Result<(), Failure> {
+    let size = header.block;
+    let mut whole: Done<T> = Done::new();
+    for (part, done) in parts {
+        for ((point, block), row) in &done.rows {
+            let is_full = row.sets.is_multiple_of(size);
+            // All blocks are there, so those that are full are one row.
+            let at = if is_full { (*point, 0) } else { (*point, part.index(*point, *block)) };
+            match whole.rows.get_mut(&at).filter(|_| is_full) {
+                Some(sum) => sum.add(row).ok_or_else(out_of_range)?,
+                None => {
+                    whole.rows.insert(at, row.clone());
+                }
+            }
+        }
+    }
+    write(path, &Header { part: Part::WHOLE, ..header.clone() }, &whole).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_kept_without_their_outputs() {
+        let given = "sweep load --shard 1/4 --loads 1 --state=p1 --json --runs a.csv f.yaml --threads 3";
+        let kept = arguments(given.split(' ').map(String::from));
+        assert_eq!(kept.join(" "), "sweep load --loads 1 f.yaml");
+        assert_eq!((shell("a=1..5"), shell("it's"), shell("")), ("a=1..5".into(), r"'it'\''s'".into(), "''".into()));
+    }
 }

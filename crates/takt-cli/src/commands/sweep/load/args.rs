@@ -2,6 +2,7 @@
 
 use super::super::experiment::Common;
 use super::super::generate::SetArgs;
+use super::super::part::SETS_MOST;
 use super::super::points::{Points, points};
 use super::runs::MEASURES;
 use crate::input::{Priorities, duration, placement};
@@ -45,7 +46,7 @@ pub(in super::super) struct Args {
     #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, default_value = "1", requires = "file")]
     pub(super) seeds: Seeds,
     /// Number of random sets for each load
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=SETS_MOST))]
     pub(super) sets: u64,
     /// Utilities of random tasks, and of task sets in CSV. The kinds are `uniform:1..100` (the default), `equal`, `proportional` to the
     /// runtime, and `geometric` (1, 2, 4 … in random order)
@@ -71,12 +72,12 @@ pub(in super::super) struct Args {
     #[arg(long, value_name = "POLICY")]
     pub(super) against: Option<String>,
     /// Write a row for every run
-    #[arg(long, value_name = "OUT.csv")]
-    pub(super) runs: Option<PathBuf>,
+    #[arg(long, value_name = "OUT.csv", conflicts_with = "shard")]
+    pub(in super::super) runs: Option<PathBuf>,
     #[command(flatten)]
     pub(super) kind: SetArgs,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(in super::super) common: Common,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -164,8 +165,8 @@ pub(in super::super) fn seeds(text: &str) -> Result<Seeds, String> {
     let (first, last): (u64, u64) = (number(first)?, number(last)?);
     match last.checked_sub(first) {
         None => Err("the range is upside down".into()),
-        Some(0..10_000_000) => Ok(Seeds(first, last)),
-        Some(_) => Err("more than 10000000 seeds".into()),
+        Some(0..SETS_MOST) => Ok(Seeds(first, last)),
+        Some(_) => Err(format!("more than {SETS_MOST} seeds")),
     }
 }
 
@@ -258,7 +259,7 @@ mod tests {
         let us = |n| Span::from_us(n);
         let both = Costs { context_switch: us(4), migration: us(8), ..Costs::default() };
         assert_eq!(costs("context_switch=4us, migration=8us"), Ok(both));
-        for wrong in ["", "5..1", "a", "1..", "0..99999999"] {
+        for wrong in ["", "5..1", "a", "1..", "0..1000000000000"] {
             assert!(seeds(wrong).is_err(), "{wrong}");
         }
         for text in ["equal", "uniform:1..9", "proportional", "geometric"] {

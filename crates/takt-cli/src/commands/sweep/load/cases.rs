@@ -1,8 +1,8 @@
 //! The simulated systems: a workload whose jobs are scaled, task sets of a file, or random ones.
 
 use super::super::generate::{described, impossible};
+use super::super::part::Block;
 use super::super::points::ratio;
-use super::super::state::Block;
 use super::args::{Args, LateRule, Seeds, late_text, utilities_text};
 use super::runs::{self, Runs};
 use crate::commands::sets::{self, Set};
@@ -104,10 +104,9 @@ impl Cases<'_> {
         }
     }
 
-    /// Lists the notes about policies. `fallbacks` counts the runs of each policy for which no priorities were found.
-    pub(super) fn remarks(&self, fallbacks: &[u64]) -> Vec<String> {
+    /// Lists the notes about policies. `fallbacks` counts the runs of each policy, of `all`, for which no priorities were found.
+    pub(super) fn remarks(&self, fallbacks: &[u64], all: u64) -> Vec<String> {
         let mut remarks = Vec::new();
-        let all = self.args.loads.0.len() as u64 * self.runs();
         for (number, (policy, name)) in self.policies.iter().zip(self.names()).enumerate() {
             let workload = self.workloads.get(number);
             if self.assigns(number) {
@@ -186,14 +185,14 @@ impl Cases<'_> {
         if self.sets.is_some() { self.args.seeds.0 } else { self.args.kind.seed }
     }
 
-    /// The caption of a picture: source, generator, seeds, machine, and the rule for late jobs.
-    pub(super) fn caption(&self) -> String {
+    /// The caption of a picture with so many `runs` per point: source, generator, seeds, machine, and the rule for late jobs.
+    pub(super) fn caption(&self, runs: &str) -> String {
         let args = self.args;
         let of_file = || {
             let name = args.file.as_ref().and_then(|file| file.file_name());
             name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
         };
-        let (cpus, runs, utilities) = (self.cpus, self.runs(), utilities_text(self.utilities()));
+        let (cpus, utilities) = (self.cpus, utilities_text(self.utilities()));
         let (source, kind) = match (&self.sets, self.workloads.is_empty()) {
             (Some(_), _) => {
                 let source = format!("task sets of {}, utilities {utilities}, seed {}", of_file(), self.seed());
@@ -205,7 +204,7 @@ impl Cases<'_> {
             }
             (None, false) => {
                 let Seeds(first, last) = args.seeds;
-                let seeds = if runs > 1 { format!("seeds {first} to {last}") } else { format!("seed {first}") };
+                let seeds = if self.runs() > 1 { format!("seeds {first} to {last}") } else { format!("seed {first}") };
                 (of_file(), format!("runs per point: {runs}, {seeds}"))
             }
         };
@@ -309,8 +308,8 @@ impl Cases<'_> {
                         "leave it out of `--policies`, or change `--cpus` or `--loads`",
                     )
                 })?;
-                found.runs.push(run);
-                found.fallbacks.push(assigned.flatten().is_some_and(|assigned| assigned.fallback));
+                let fallback = assigned.flatten().is_some_and(|assigned| assigned.fallback);
+                found.0.entry(index).or_default().push((run, fallback));
             }
         }
         Ok(found)

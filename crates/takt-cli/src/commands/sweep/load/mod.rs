@@ -13,11 +13,13 @@ use crate::outcome::{Outcome, Verdict};
 pub(super) use args::{Args, Policies, Seeds, late_text, policies, seeds};
 use cases::Cases;
 pub(super) use cases::fingerprint;
-pub(super) use report::{cells, millionths, quoted};
+pub(super) use report::{cells, millionths, quoted, runs_of};
 use std::io::{self, Write};
 use takt_core::time::Span;
 use takt_workload::Code;
 
+/// The name of the subcommand in a state.
+pub(super) const COMMAND: &str = "load";
 /// Runs of one load that one thread takes at a time.
 const BLOCK: u64 = 5;
 
@@ -30,12 +32,12 @@ pub(super) fn run(args: &Args) -> Outcome {
     for load in 0..args.loads.0.len() {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;
     }
-    let blocks = experiment::blocks(args.loads.0.len(), cases.runs(), BLOCK);
-    let subject = Subject { format: "takt sweep load 2", setup: cases.setup(), questions: names.len() };
+    let layout = args.common.layout(vec![cases.runs(); args.loads.0.len()], BLOCK)?;
+    let subject = Subject { command: COMMAND, setup: cases.setup(), questions: names.len(), layout };
     let work = |block| cases.run_block(block, args.duration);
-    let found = experiment::carry_out(&args.common, &subject, &blocks, "runs", work)?;
+    let Some(found) = experiment::carry_out(&args.common, &subject, "runs", work)? else { return Ok(Verdict::Done) };
     cases.notes();
-    let table = report::Table::new(&cases, &blocks, &found, against);
+    let table = report::Table::new(&cases, found.into_iter().map(|(_, runs)| runs).collect(), against);
     for remark in &table.remarks {
         // The result stands without it.
         let _ = writeln!(io::stderr(), "note: {remark}");

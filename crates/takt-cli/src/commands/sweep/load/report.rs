@@ -2,7 +2,6 @@
 
 use super::super::curves::{self, Dot, Panel, Picture};
 use super::super::points::ratio;
-use super::super::state::Block;
 use super::super::statistics::{Mean, mean};
 use super::cases::Cases;
 use super::runs::{self, MEASURES, MIGRATIONS, Measure, Run, Runs, WITH_INTERVALS};
@@ -16,6 +15,8 @@ pub(super) struct Table<'a> {
     names: Vec<String>,
     /// By load, then by policy, then by run.
     runs: Vec<Vec<Vec<Run>>>,
+    /// By load, the number of each run.
+    numbers: Vec<Vec<u64>>,
     /// The policy that the others are compared with.
     against: Option<usize>,
     /// Notes about policies, for standard error, JSON and the picture.
@@ -23,20 +24,25 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(cases: &'a Cases<'a>, blocks: &[Block], found: &[Runs], against: Option<usize>) -> Table<'a> {
+    pub(super) fn new(cases: &'a Cases<'a>, found: Vec<Runs>, against: Option<usize>) -> Table<'a> {
         let names = cases.names();
         let mut fallbacks = vec![0; names.len()];
-        let mut runs = vec![vec![Vec::new(); names.len()]; cases.args.loads.0.len()];
-        for (block, found) in blocks.iter().zip(found) {
-            for (index, run) in found.runs.iter().enumerate() {
-                runs[block.0][index % names.len()].push(*run);
-            }
-            for (index, fallback) in found.fallbacks.iter().enumerate() {
-                fallbacks[index % names.len()] += u64::from(*fallback);
+        let mut runs = vec![vec![Vec::new(); names.len()]; found.len()];
+        for (of_load, found) in runs.iter_mut().zip(&found) {
+            for (policy, (run, fallback)) in found.0.values().flat_map(|runs| runs.iter().enumerate()) {
+                of_load[policy].push(*run);
+                fallbacks[policy] += u64::from(*fallback);
             }
         }
-        let remarks = cases.remarks(&fallbacks);
-        Table { cases, names, runs, against, remarks }
+        let numbers: Vec<Vec<u64>> = found.into_iter().map(|found| found.0.into_keys().collect()).collect();
+        let remarks = cases.remarks(&fallbacks, numbers.iter().map(|numbers| numbers.len() as u64).sum());
+        Table { cases, names, runs, numbers, against, remarks }
+    }
+
+    /// The fewest and the most runs of a load.
+    fn least_and_most(&self) -> (usize, usize) {
+        let counts = || self.numbers.iter().map(Vec::len);
+        (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
     }
 
     /// How many runs the means are of: those in which a job was counted.
@@ -72,11 +78,11 @@ impl<'a> Table<'a> {
     pub(super) fn single_runs(&self) -> String {
         let what = if self.cases.of_sets() { "set" } else { "seed" };
         let mut text = format!("load,{what},policy,{}\n", runs::NAMES.join(","));
-        for (load, by_policy) in self.cases.args.loads.0.iter().zip(&self.runs) {
-            for index in 0..self.cases.runs() {
+        for ((load, by_policy), numbers) in self.cases.args.loads.0.iter().zip(&self.runs).zip(&self.numbers) {
+            for (index, number) in numbers.iter().enumerate() {
                 for (name, runs) in self.names.iter().zip(by_policy) {
-                    let numbers = runs[index as usize].map(|n| n.to_string()).join(",");
-                    let (load, run) = (ratio(*load), self.cases.run_name(index));
+                    let numbers = runs[index].map(|n| n.to_string()).join(",");
+                    let (load, run) = (ratio(*load), self.cases.run_name(*number));
                     writeln!(text, "{load},{run},{},{numbers}", quoted(name)).expect("a string takes all");
                 }
             }
@@ -88,11 +94,8 @@ impl<'a> Table<'a> {
         let mut out = BufWriter::new(io::stdout().lock());
         if as_json {
             let points: Vec<Value> = (0..self.runs.len()).map(|load| self.point(load)).collect();
-            writeln!(
-                out,
-                "{}",
-                json!({"setup": setup, "runs": self.cases.runs(), "notes": self.remarks, "points": points})
-            )?;
+            let runs = runs_of(self.least_and_most(), self.numbers.iter().map(Vec::len));
+            writeln!(out, "{}", json!({"setup": setup, "runs": runs, "notes": self.remarks, "points": points}))?;
         } else {
             out.write_all(self.csv().as_bytes())?;
         }
@@ -172,10 +175,17 @@ impl<'a> Table<'a> {
         let columns = args.columns.as_ref().map_or_else(|| by_default.collect(), |chosen| chosen.0.clone());
         let panels: Vec<Panel> = columns.iter().map(|column| panel(&MEASURES[*column])).collect();
         let across = if args.file.is_some() { "load (factor on runtimes)" } else { "load (total utilisation in CPUs)" };
-        let note = [&[self.cases.caption()], &self.remarks[..]].concat().join("\n");
+        let (least, most) = self.least_and_most();
+        let runs = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+        let note = [&[self.cases.caption(&runs)], &self.remarks[..]].concat().join("\n");
         let (title, bars) = ("Policies as the load rises", "bars: 95 % confidence intervals of the means");
         curves::svg(&Picture { title, note: &note, bars, across, points: &args.loads.0, panels: &panels })
     }
+}
+
+/// The number of runs at each point, in JSON: one number if it is the same everywhere.
+pub(in super::super) fn runs_of((least, most): (usize, usize), counts: impl Iterator<Item = usize>) -> Value {
+    if least == most { json!(most) } else { counts.map(|count| json!(count)).collect() }
 }
 
 pub(in super::super) fn millionths(value: f64) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::super::state::Found;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use takt_core::model::{Invalid, System};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -104,34 +105,49 @@ const fn number(name: &'static str, title: &'static str, of: Read) -> Measure {
     Measure { name, title, unit: "number per run", of, ratio: false }
 }
 
-/// The runs of a block: those of the first case by policy, then those of the next.
+/// A run, and whether no priorities were found for it, so that they are deadline-monotonic.
+pub(super) type Counted = (Run, bool);
+
+/// Runs of one load by the number of the set or seed, each by policy.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Runs {
-    pub(super) runs: Vec<Run>,
-    /// For each run whether no priorities were found, so that they are deadline-monotonic.
-    pub(super) fallbacks: Vec<bool>,
-}
+pub(super) struct Runs(pub(super) BTreeMap<u64, Vec<Counted>>);
 
 impl Found for Runs {
+    fn zero(_: usize) -> Runs {
+        Runs::default()
+    }
+
+    fn add(&mut self, other: &Runs) -> Option<()> {
+        self.0.extend(other.0.iter().map(|(number, runs)| (*number, runs.clone())));
+        Some(())
+    }
+
     /// A text for each run, since its numbers may be longer than those of JSON.
     fn cells(&self) -> Vec<Value> {
         let text = |run: &Run| json!(run.map(|n| n.to_string()).join(" "));
-        vec![self.runs.iter().map(text).collect(), json!(self.fallbacks)]
+        let runs = || self.0.values().flatten();
+        vec![
+            runs().map(|(run, _)| text(run)).collect(),
+            runs().map(|(_, fallback)| json!(fallback)).collect(),
+            self.0.keys().map(|number| json!(number)).collect(),
+        ]
     }
 
     fn read(cells: &[Value]) -> Option<Runs> {
-        let run = |value: &Value| -> Option<Run> {
-            let numbers: Vec<u128> = value.as_str()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-            numbers.try_into().ok()
+        let run = |(run, fallback): (&Value, &Value)| -> Option<Counted> {
+            let numbers: Vec<u128> = run.as_str()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+            Some((numbers.try_into().ok()?, fallback.as_bool()?))
         };
-        let [runs, fallbacks] = cells else { return None };
-        let runs = runs.as_array()?.iter().map(run).collect::<Option<_>>()?;
-        Some(Runs { runs, fallbacks: fallbacks.as_array()?.iter().map(Value::as_bool).collect::<Option<_>>()? })
+        let [runs, fallbacks, numbers] = cells else { return None };
+        let (runs, fallbacks) = (runs.as_array()?, fallbacks.as_array()?);
+        let numbers: Vec<u64> = numbers.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        let policies = runs.len().checked_div(numbers.len()).filter(|n| *n > 0)?;
+        let runs: Vec<Counted> = runs.iter().zip(fallbacks).map(run).collect::<Option<_>>()?;
+        Some(Runs(numbers.into_iter().zip(runs.chunks(policies).map(<[Counted]>::to_vec)).collect()))
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
-        let sound = |run: &Run| run[1] + run[2] <= run[0] && run[3] <= run[2] && run[4] <= run[5];
-        let whole = |count: usize| u64::try_from(count).is_ok_and(|n| n == sets * questions as u64);
-        whole(self.runs.len()) && whole(self.fallbacks.len()) && self.runs.iter().all(sound)
+        let sound = |(run, _): &Counted| run[1] + run[2] <= run[0] && run[3] <= run[2] && run[4] <= run[5];
+        self.0.len() as u64 == sets && self.0.values().all(|runs| runs.len() == questions && runs.iter().all(sound))
     }
 }

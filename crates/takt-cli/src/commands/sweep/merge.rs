@@ -1,0 +1,60 @@
+//! `takt sweep merge`: the options of a merge, and where its experiment takes them.
+
+use super::experiment::Common;
+use super::parts::Parts;
+use crate::failure::Failure;
+use crate::files::{self, Outputs};
+use std::path::PathBuf;
+
+/// Print the results of an experiment whose parts were computed with `--shard`
+///
+/// Prints what the same command prints in one piece, byte for byte. A part holds its command, so no option of the experiment is given
+/// again. A file of the experiment must be where that command has found it. If a part is missing or incomplete, the exit status is 1.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The states of the parts, in any order
+    #[arg(value_name = "PART", required = true)]
+    parts: Vec<PathBuf>,
+    /// Write the whole experiment as one state, which the command without `--shard` continues
+    #[arg(long, value_name = "WHOLE", conflicts_with = "partial")]
+    state: Option<PathBuf>,
+    /// Print the results of the sets that are there, with their number
+    #[arg(long)]
+    partial: bool,
+    /// Draw the curves
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+    /// Draw the fewest jobs of each second over time (`copies`)
+    #[arg(long, value_name = "OUT.svg")]
+    pub(super) over_time: Option<PathBuf>,
+    /// Write a row for every run (`load`)
+    #[arg(long, value_name = "OUT.csv")]
+    pub(super) runs: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// Reads the parts.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub(super) fn parts(&self) -> Result<Parts, Failure> {
+        Parts::read(&self.parts, self.partial, self.state.clone())
+    }
+    /// Checks the files that it writes.
+    ///
+    /// # Errors
+    /// As [`files::ready`].
+    pub(super) fn ready(&self) -> Result<Outputs, Failure> {
+        let written = self.state.iter().chain(&self.svg).chain(&self.over_time).chain(&self.runs);
+        files::ready(&self.parts, written)
+    }
+
+    /// Puts the parts in place of the work of an experiment.
+    pub(super) fn set(&self, parts: Parts, common: &mut Common) {
+        (common.merge, common.state, common.shard) = (Some(parts), None, None);
+        (common.svg, common.json) = (self.svg.clone(), self.json);
+    }
+}

@@ -1,0 +1,321 @@
+//! `takt sweep --shard` and `takt sweep merge`: the bytes of the experiment in one piece, killed parts, bad input.
+
+use crate::common::{Done, Room, Running, pause, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::process::Command;
+
+const ANALYTIC: &[&str] =
+    &["sweep", "schedulability", "--points", "3.0,3.3,3.6", "--sets", "130", "--test", "gfb,ff,wm_ff,necessary"];
+const LOADS: &[&str] = &[
+    "sweep",
+    "load",
+    "--policies",
+    "g-edf,g-gua",
+    "--loads",
+    "2.5,3.0",
+    "--cpus",
+    "2",
+    "--sets",
+    "12",
+    "--duration",
+    "100ms",
+    "--against",
+    "g-edf",
+];
+
+/// Computes all parts, in the files `p1` to `pN`.
+fn parts(room: &Room, args: &[&str], of: usize, threads: &str) -> Vec<String> {
+    let part = |number: usize| {
+        let (path, shard) = (format!("p{number}"), format!("{number}/{of}"));
+        // An earlier experiment with other parts may have left it.
+        let _ = fs::remove_file(room.path(&path));
+        let done = room.takt(&[args, &["--shard", &shard, "--state", &path, "--threads", threads]].concat()).expect(0);
+        assert!(done.stdout.is_empty() && done.stderr.contains(&format!("has part {number}/{of}")), "{}", done.stderr);
+        path
+    };
+    (1..=of).map(part).collect()
+}
+
+fn merge(room: &Room, parts: &[String], more: &[&str]) -> Done {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    room.takt(&[&["sweep", "merge"][..], &parts, more].concat())
+}
+
+/// For every number of parts, in any order and with any number of threads, the output is that of the experiment in one piece.
+fn gives_the_whole(args: &[&str], runs: &[&str]) {
+    let room = Room::new();
+    let whole = room.takt(&[args, &["--svg", "whole.svg"], runs].concat()).expect(0);
+    let object = room.takt(&[args, &["--json"]].concat()).expect(0);
+    let of_runs = room.text("runs.csv");
+    for (of, threads) in [(1, "4"), (2, "1"), (3, "4"), (7, "1"), (64, "1")] {
+        let mut parts = parts(&room, args, of, threads);
+        parts.reverse();
+        let middle = of / 3;
+        parts.rotate_left(middle);
+        let merged = merge(&room, &parts, &[&["--svg", "merged.svg", "--state", "merged"], runs].concat()).expect(0);
+        assert_eq!((&merged.stdout, &merged.stderr), (&whole.stdout, &whole.stderr), "{of} parts");
+        assert_eq!(room.text("merged.svg"), room.text("whole.svg"), "{of} parts");
+        assert_eq!(room.text("runs.csv"), of_runs, "{of} parts");
+        assert_eq!(merge(&room, &parts, &["--json"]).expect(0).stdout, object.stdout, "{of} parts");
+        // The parts in one file are the experiment in one piece.
+        let again = room.takt(&[args, &["--state", "merged"]].concat()).expect(0);
+        assert_eq!(again.stdout, whole.stdout, "{of} parts");
+        assert_eq!(merge(&room, &["merged".into()], &[]).expect(0).stdout, whole.stdout, "{of} parts");
+    }
+}
+
+#[test]
+fn parts_of_verdicts_give_the_whole() {
+    gives_the_whole(ANALYTIC, &[]);
+}
+
+#[test]
+fn parts_of_loads_give_the_whole() {
+    gives_the_whole(LOADS, &["--runs", "runs.csv"]);
+}
+
+#[test]
+fn parts_of_a_file_give_the_whole() {
+    let room = Room::new();
+    let csv = room.takt(&["sweep", "generate", "--utilisation", "3.5", "--sets", "90"]).expect(0).stdout;
+    fs::write(room.path("sets.csv"), csv).unwrap();
+    let args = ["sweep", "schedulability", "sets.csv", "--points", "3.4,3.5", "--test", "ff,wf"];
+    let whole = room.takt(&[&args[..], &["--svg", "a.svg"]].concat()).expect(0);
+    let parts = parts(&room, &args, 4, "2");
+    assert_eq!(merge(&room, &parts, &["--svg", "b.svg"]).expect(0).stdout, whole.stdout);
+    assert_eq!(room.text("a.svg"), room.text("b.svg"));
+    // The sets of the file are a part of the experiment.
+    fs::write(room.path("sets.csv"), room.text("sets.csv") + "90,0,1000,2000,2000\n").unwrap();
+    let done = merge(&room, &parts, &[]).expect(2);
+    assert!(done.stderr.contains("error[other-record]: ") && done.stderr.contains("`fingerprint`"), "{}", done.stderr);
+}
+
+/// A part that is killed at any instant and called again gives the same bytes.
+#[test]
+fn killed_parts_continue() {
+    let room = Room::new();
+    let args = [
+        "sweep",
+        "schedulability",
+        "--points",
+        "2.0,3.4",
+        "--sets",
+        "600",
+        "--test",
+        "gedf_sim,ff",
+        "--duration",
+        "20s",
+    ];
+    let whole = room.takt(&args).expect(0).stdout;
+    let shard = |number: &'static str, path: &'static str| [&args[..], &["--shard", number, "--state", path]].concat();
+    let mut killed = 0;
+    for instant in instants() {
+        let running = room.start(&shard("1/2", "p1"));
+        pause(instant);
+        running.signal(Signal::KILL);
+        let (_, done) = running.wait_unchecked();
+        killed += usize::from(done.status.code().is_none());
+    }
+    assert!(killed > 0, "no part was killed before its end");
+    // SIGTERM saves the sets that are done.
+    let running = room.start(&shard("2/2", "p2"));
+    until("the part has begun", || !room.text("p2").is_empty());
+    running.signal(Signal::TERM);
+    let (_, done) = running.wait_unchecked();
+    // The part may have ended before the signal.
+    assert!(done.status.success() || done.stderr.contains("interrupted: `p2` keeps "), "{}", done.stderr);
+    room.takt(&shard("1/2", "p1")).expect(0);
+    room.takt(&shard("2/2", "p2")).expect(0);
+    assert_eq!(merge(&room, &["p1".into(), "p2".into()], &[]).expect(0).stdout, whole);
+}
+
+/// Twenty instants, in milliseconds: before the first save, and the last three of them after it.
+fn instants() -> impl Iterator<Item = u64> {
+    (0..20_u64).map(|n| n * 7_919 % 401 + if n < 17 { 0 } else { 2_100 })
+}
+
+#[test]
+fn states_are_small() {
+    let room = Room::new();
+    let args = ["sweep", "schedulability", "--sets", "2000", "--test", "ll,hyperbolic,edf", "--cpus", "1"];
+    let done = room.takt(&[&args[..], &["--shard", "2/3", "--state", "p"]].concat()).expect(0);
+    assert!(done.stderr.contains("part 2/3"), "{}", done.stderr);
+    // A row for each point, and one more for an incomplete last block.
+    let state: Value = serde_json::from_str(&room.text("p")).unwrap();
+    assert!(state["done"].as_array().unwrap().len() <= 22, "{state}");
+    assert!(room.text("p").len() < 8 << 10, "{}", room.text("p").len());
+}
+
+/// Changes a state's file.
+fn edit(room: &Room, path: &str, change: impl Fn(&mut Value)) {
+    let mut state: Value = serde_json::from_str(&room.text(path)).unwrap();
+    change(&mut state);
+    fs::write(room.path(path), state.to_string()).unwrap();
+}
+
+fn refused(done: Done, status: i32, says: &[&str]) {
+    let done = done.expect(status);
+    assert!(done.stdout.is_empty(), "{}", done.stdout);
+    for part in says {
+        assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn parts_of_other_experiments_are_refused() {
+    let room = Room::new();
+    let parts = parts(&room, ANALYTIC, 3, "2");
+    let with = |other: &str| merge(&room, &["p1".into(), "p2".into(), other.into()], &[]);
+    let shard = |more: &[&str], shard: &str| {
+        let args: Vec<&str> = if more.contains(&"--sets") {
+            ANALYTIC.iter().copied().filter(|w| !["--sets", "130"].contains(w)).collect()
+        } else {
+            ANALYTIC.to_vec()
+        };
+        room.takt(&[&args[..], more, &["--shard", shard, "--state", "o"]].concat()).expect(0);
+        let done = with("o");
+        fs::remove_file(room.path("o")).unwrap();
+        done
+    };
+    refused(shard(&["--seed", "2"], "3/3"), 2, &["error[other-record]: `o`", "its `seed` is 2, and that of `p1` is 1"]);
+    refused(shard(&["--sets", "150"], "3/3"), 2, &["`sets of each point` is [150,150,150]"]);
+    refused(shard(&[], "3/4"), 2, &["its `number of parts` is 4, and that of `p1` is 3"]);
+    fs::copy(room.path("p3"), room.path("o")).unwrap();
+    edit(&room, "o", |state| state["version"] = json!("0.0.1"));
+    refused(with("o"), 2, &["its `version` is \"0.0.1\""]);
+    // All of them are of another version.
+    ["p1", "p2", "o"].iter().for_each(|path| edit(&room, path, |state| state["version"] = json!("0.0.1")));
+    refused(with("o"), 2, &["`p1` is of version 0.0.1 of takt"]);
+    let load = room.takt(&[LOADS, &["--shard", "3/3", "--state", "l"]].concat());
+    load.expect(0);
+    refused(merge(&room, &["p3".into(), "l".into()], &[]), 2, &["error[other-record]: `l`"]);
+    assert_eq!(parts.len(), 3);
+}
+
+#[test]
+fn missing_parts_are_named() {
+    let room = Room::new();
+    let parts = parts(&room, ANALYTIC, 3, "2");
+    let rest = [parts[0].clone(), parts[2].clone()];
+    let says = [
+        "of 390 sets are missing: part 2/3 is missing (130 sets)",
+        "--shard 2/3 --state part-2` computes",
+        "`--partial`",
+    ];
+    refused(merge(&room, &rest, &[]), 1, &says);
+    let csv = merge(&room, &rest, &["--partial"]).expect(0).stdout;
+    let sets: u64 = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(sets, 260, "{csv}");
+    merge(&room, &rest, &["--partial", "--svg", "a.svg"]).expect(0);
+    assert!(room.text("a.svg").contains(" sets per point"));
+    merge(&room, &rest, &["--partial", "--state", "whole"]).expect(2);
+    edit(&room, "p2", |state| {
+        state["done"].as_array_mut().unwrap().remove(0);
+    });
+    let done = merge(&room, &parts, &[]).expect(1);
+    assert!(done.stderr.contains("part 2/3 (`p2`) has ") && done.stderr.contains("--state p2`"), "{}", done.stderr);
+    // The command of the hint completes it.
+    let command = done.stderr.split("hint: `takt ").nth(1).unwrap().split('`').next().unwrap();
+    room.takt(&command.split(' ').collect::<Vec<_>>()).expect(0);
+    merge(&room, &parts, &[]).expect(0);
+}
+
+#[test]
+fn a_part_counts_once() {
+    let room = Room::new();
+    let mut parts = parts(&room, ANALYTIC, 2, "2");
+    let whole = merge(&room, &parts, &[]).expect(0).stdout;
+    fs::copy(room.path("p2"), room.path("copy")).unwrap();
+    parts.push("copy".into());
+    let done = merge(&room, &parts, &[]).expect(0);
+    assert_eq!(done.stdout, whole);
+    assert!(done.stderr.contains("note: part 2/2 is in "), "{}", done.stderr);
+    // An incomplete copy counts less.
+    edit(&room, "copy", |state| {
+        state["done"].as_array_mut().unwrap().remove(0);
+    });
+    assert_eq!(merge(&room, &parts, &[]).expect(0).stdout, whole);
+    fs::copy(room.path("p2"), room.path("copy")).unwrap();
+    edit(&room, "copy", |state| {
+        let accepted = state["done"][0][3][1].as_u64().unwrap();
+        state["done"][0][3][1] = json!(accepted - 1);
+    });
+    refused(
+        merge(&room, &parts, &[]),
+        2,
+        &["error[other-record]: ", "`copy`", "`p2`", "different results of part 2/2, at point \"3.0\" in "],
+    );
+}
+
+#[test]
+fn damaged_parts_and_wrong_calls_are_refused() {
+    let room = Room::new();
+    let parts = parts(&room, ANALYTIC, 2, "2");
+    let good = room.text("p2");
+    let with = |text: &str| {
+        fs::write(room.path("p2"), text).unwrap();
+        merge(&room, &parts, &[])
+    };
+    for text in ["", "{}", "a,b\n", &good[..good.len() / 2], r#"{"format": "takt sweep schedulability 2", "done": []}"#]
+    {
+        refused(with(text), 2, &["error[wrong-format]: `p2`"]);
+    }
+    for (from, to) in [
+        (r#""part":{"number":2,"of":2}"#, r#""part":{"number":3,"of":2}"#),
+        (r#""block":20"#, r#""block":0"#),
+        (r#""done":["#, r#""done":[[0,0,7,[1,1,1,1],[0,0,0,0],[0,0,0,0],[0,0,0,0]],"#),
+        (r#""done":["#, r#""done":[[9,0,20,[1,1,1,1],[0,0,0,0],[0,0,0,0],[0,0,0,0]],"#),
+        (r#""done":["#, r#""done":[7,"#),
+    ] {
+        let state: Value = serde_json::from_str(&good).unwrap();
+        let text = state.to_string();
+        assert!(text.contains(from), "{from}: {text}");
+        refused(with(&text.replace(from, to)), 2, &["error[damaged-file]: `p2`"]);
+    }
+    fs::write(room.path("p2"), &good).unwrap();
+    edit(&room, "p1", |state| state["arguments"] = json!(["sweep", "generate", "--utilisation", "1"]));
+    edit(&room, "p2", |state| state["arguments"] = json!(["sweep", "generate", "--utilisation", "1"]));
+    refused(merge(&room, &parts, &[]), 2, &["error[damaged-file]: `p1`"]);
+    refused(room.takt(&["sweep", "merge", "none"]), 2, &["error[unreadable-file]: "]);
+    refused(room.takt(&["sweep", "merge"]), 2, &["PART"]);
+    for shard in ["0/4", "5/4", "1/0", "1", "a/b"] {
+        refused(room.takt(&[ANALYTIC, &["--state", "s", "--shard", shard]].concat()), 2, &["as in `1/4`"]);
+    }
+    refused(room.takt(&[ANALYTIC, &["--shard", "1/4"]].concat()), 2, &["--state"]);
+    refused(room.takt(&[ANALYTIC, &["--shard", "1/4", "--state", "s", "--json"]].concat()), 2, &["--json"]);
+    // The limit counts the sets of one part.
+    let many = ["sweep", "schedulability", "--points", "1.0", "--test", "ff", "--sets", "20000001", "--state", "s"];
+    refused(room.takt(&[&many[..], &["--shard", "1/2"]].concat()), 2, &["error[out-of-range]: ", "`--shard 1/3`"]);
+}
+
+#[test]
+fn options_of_other_commands_are_refused() {
+    let room = Room::new();
+    let parts = parts(&room, ANALYTIC, 1, "2");
+    refused(merge(&room, &parts, &["--runs", "r.csv"]), 2, &["error[conflicting-options]: ", "`takt sweep load`"]);
+    refused(merge(&room, &parts, &["--over-time", "t.svg"]), 2, &["`takt sweep copies`"]);
+    refused(merge(&room, &parts, &["--svg", "p1"]), 2, &["error[same-file]: "]);
+    assert!(!room.path("r.csv").exists());
+}
+
+/// A full disk is imitated by the limit of the size of files.
+#[test]
+fn a_full_disk_leaves_the_last_state() {
+    let room = Room::new();
+    let args = ["sweep", "load", "--policies", "g-edf", "--loads", "2", "--duration", "50ms", "--state", "p", "--sets"];
+    let part = |sets: &str, limit: &str| {
+        let script = format!("ulimit -f {limit}; exec \"$@\"");
+        let program = room.command(&[]).get_program().to_owned();
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]).arg(program).args(args).arg(sets).current_dir(room.path(""));
+        Running::start(&mut command).wait()
+    };
+    part("5", "unlimited").expect(0);
+    let kept = room.text("p");
+    let done = part("40", "1").expect(1);
+    assert!(done.stderr.contains("error[unwritable-file]: cannot write `p`"), "{}", done.stderr);
+    assert!(kept.len() > 512 && room.text("p") == kept);
+    part("40", "unlimited").expect(0);
+}
