@@ -264,7 +264,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     system.tasks.iter().enumerate().filter_map(demand).collect()
 }
 
-/// The parts of the system that deprive an exact test of its `no`, and as an error those that no test covers.
+/// The first feature of the system under which a negative verdict of an exact test is inconclusive. The error is a feature that no test covers.
 fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     let sleeps = any(|s| matches!(s, Step::Sleep(_)));

@@ -56,7 +56,7 @@ pub(crate) fn each<I: Send, E: Send>(
             let next = items.lock().expect("no worker panics while it takes an item").next();
             let Some((index, item)) = next else { return };
             if let Err(e) = work(item) {
-                // All items before this one have been taken, so the first failure is among those that are reported.
+                // All items before this one have been taken, so the first failure is reported, too.
                 let mut failed = failed.lock().expect("no worker panics here");
                 if failed.as_ref().is_none_or(|(first, _)| index < *first) {
                     *failed = Some((index, e));

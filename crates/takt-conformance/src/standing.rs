@@ -87,11 +87,11 @@ pub(crate) fn keeps_its_cpu(name: &str) -> bool {
     ["np-edf", "np-hvdf"].contains(&name)
 }
 
-/// Whether the policy of the system begins again in a step with these records because a setting has changed. These three are told of
-/// another setting and go on.
+/// Whether the policy of the system begins again in a step with these records because a setting has changed. These three policies
+/// change their setting and keep their state.
 pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
-    let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);
-    !goes_on && records.iter().any(|record| matches!(record.kind, RecordKind::Configure { .. }))
+    let keeps = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);
+    !keeps && records.iter().any(|record| matches!(record.kind, RecordKind::Configure { .. }))
 }
 
 /// The events of a task in a step.

@@ -271,7 +271,7 @@ fn released_processes_run_on(mechanism: &str) {
     driver.kill();
     eventually("the watcher is done", || driver.watchers().is_empty());
     assert_eq!(driver.groups(), Vec::<PathBuf>::new(), "{mechanism}");
-    // Those that had never been thawed run now, too; without a group they end with the driver, for they could not be found.
+    // Processes that had never been thawed run now, too. Without a group they end with the driver, since they could not be found.
     let expected = if mechanism == "signal" { 6 } else { 10 };
     eventually("all run", || driver.processes().len() == expected);
     let all = rt::affinity(0).unwrap().to_string();

@@ -217,7 +217,7 @@ fn policies_that_ignore_locking_schedule_alike_under_every_protocol() {
         };
         let alike = schedule(Locking::Fifo) == schedule(Locking::Inheritance);
         assert!(alike || !spec.ignores_locking(), "{spec:?}");
-        // Among those with an order, all that preempt by rank are known to show it.
+        // All policies with an order that preempt by rank are known to show it.
         let ranks = [Order::AbsoluteDeadline, Order::RelativeDeadline, Order::Period, Order::Priority];
         let shows = spec.preemptive_order().is_some_and(|order| ranks.contains(&order));
         assert!(!alike || !shows, "{spec:?}");

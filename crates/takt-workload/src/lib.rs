@@ -101,7 +101,7 @@ pub use settings::{
 };
 pub use source::{INLINE, MAX_BYTES, Source, remedy};
 pub use steps::runtime_of_steps;
-pub use text::visible;
+pub use text::{shell_word, visible};
 pub use utility::utility_text;
 pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration, parse_ratio};
 pub use workload::{Handed, Workload};

@@ -38,6 +38,16 @@ pub fn visible(c: char) -> char {
     }
 }
 
+/// A word as a shell reads it back: quoted where it has other characters than a usual name or path.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +63,14 @@ mod tests {
             assert_ne!(visible(c), c, "{c:?}");
         }
         assert_eq!("Größe 周期".chars().map(visible).collect::<String>(), "Größe 周期");
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_change_them() {
+        for (word, quoted) in
+            [("a=1..5", "a=1..5"), ("it's", r"'it'\''s'"), ("a b", "'a b'"), ("$HOME", "'$HOME'"), ("", "''")]
+        {
+            assert_eq!(shell_word(word), quoted);
+        }
     }
 }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use takt_workload::Code;
+use takt_workload::{Code, shell_word, visible};
 
 /// Write a commented workload to begin with
 ///
@@ -44,13 +44,13 @@ impl Kind {
 pub(crate) fn run(args: &Args) -> Outcome {
     let (usual, text) = args.kind.file();
     let path = args.file.as_deref().unwrap_or(Path::new(usual));
-    // It is printed, and a part of comments.
-    let name: String = path.display().to_string().chars().map(takt_workload::visible).collect();
-    let text = text.replace(usual, &name);
     if path == Path::new("-") {
-        io::stdout().lock().write_all(args.kind.file().1.as_bytes())?;
+        io::stdout().lock().write_all(text.as_bytes())?;
         return Ok(Verdict::Done);
     }
+    // It is printed, and a part of comments.
+    let name: String = path.display().to_string().chars().map(visible).collect();
+    let text = text.replace(usual, &name);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             let hint = format!("name another file, as in `takt init {} FILE`, or remove this one", kind(args.kind));
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })?;
     let mut out = io::stdout().lock();
     writeln!(out, "{name} is written. Next:")?;
-    writeln!(out, "  takt check {name}\n  takt sim {name}\n  takt run {name} --duration 2s")?;
+    let word = shell_word(&name);
+    writeln!(out, "  takt check {word}\n  takt sim {word}\n  takt run {word} --duration 2s")?;
     Ok(Verdict::Done)
 }
 

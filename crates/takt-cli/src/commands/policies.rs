@@ -157,7 +157,7 @@ fn names(profile: &'static Profile) -> String {
     format!("Forms: {}. Every task needs: {needs}.", forms(profile).join(" "))
 }
 
-/// The settings: those that the policy declares, and the size of a cluster and the mapper if it has such forms.
+/// The settings that the policy declares, and the size of a cluster and the mapper if it has such forms.
 fn settings(profile: &'static Profile) -> Vec<&'static Setting> {
     let cluster = profile.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
     let mapper = profile.scopes.iter().any(|s| PolicySpec::new(profile, *s).maps()).then_some(&MAPPER);

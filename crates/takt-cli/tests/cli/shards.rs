@@ -220,6 +220,10 @@ fn missing_parts_are_named() {
     let command = done.stderr.split("hint: `takt ").nth(1).unwrap().split('`').next().unwrap();
     room.takt(&command.split(' ').collect::<Vec<_>>()).expect(0);
     merge(&room, &parts, &[]).expect(0);
+    // Most of so many parts have no block, and are not missing.
+    let many = [ANALYTIC, &["--shard", "1/100000", "--state", "many"]].concat();
+    room.takt(&many).expect(0);
+    refused(merge(&room, &["many".into()], &[]), 1, &["of 390 sets are missing: part 2/100000 is missing"]);
 }
 
 #[test]

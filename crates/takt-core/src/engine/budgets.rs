@@ -34,8 +34,8 @@ impl State {
         }
     }
 
-    /// Grants the task's present job the rest of its own budget, in CPU time; whether it has one. One that is used up is noticed a
-    /// moment later.
+    /// Grants the task's present job the rest of its own budget, in CPU time; whether it has one. An exhausted budget is noticed
+    /// a nanosecond later.
     pub(super) fn grant_own(&mut self, task: TaskId, sink: &mut dyn Sink) -> bool {
         let Some(left) = self.own_budget_left(task) else { return false };
         self.grant(task, Budget { amount: left.max(Span::from_ns(1)), clock: Clock::Cpu }, sink);

@@ -1,4 +1,4 @@
-//! The events within a step: those that the driver saw, and those that are due.
+//! The events within a step: events that the driver saw, and timed events that are due.
 
 use super::messages::Carrier;
 use crate::input::{Ending, Input};

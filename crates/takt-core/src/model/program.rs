@@ -28,7 +28,7 @@ pub enum Step {
     Unlock(ResourceId),
     /// It lets others run and stays ready.
     Yield,
-    /// It asks for other terms, and continues with those that it has if it does not get them.
+    /// It asks for other terms, and keeps its present terms if the request is refused.
     Call(Call),
     /// Its job is done, and it continues with the next one (AIRS: `wait_period`).
     WaitPeriod,

@@ -1,5 +1,5 @@
-//! The structure of which the multiprocessor policies of utility accrual build schedules: the trees of jobs that depend on those that can
-//! run, and a list of jobs for each CPU.
+//! The structure from which the multiprocessor policies of utility accrual build schedules: trees of dependent jobs, with a job that can run
+//! at each root, and a list of jobs for each CPU.
 //!
 //! Garyali, "On Best-Effort Utility Accrual Real-Time Scheduling on Multiprocessors", thesis, Virginia Tech, 2010, for
 //! dependencies by global density and temporary deadline, after the priority inheritance of Sha, Rajkumar, Lehoczky, "Priority

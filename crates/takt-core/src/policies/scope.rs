@@ -40,7 +40,7 @@ use sharing::Sharing;
 pub trait Ordering: Send + Sized + 'static {
     /// Whether a waiting job may take the CPU of one that has started.
     const PREEMPTIVE: bool = true;
-    /// Whether it must know who runs: it is not preemptive, ranks jobs again because they run, or has a timer.
+    /// Whether it must know the running tasks: it is not preemptive, ranks jobs again because they run, or has a timer.
     const TRACKS_RUNNING: bool = false;
     /// Whether jobs are ranked by the period, deadline or runtime of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;

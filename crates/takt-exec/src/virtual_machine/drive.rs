@@ -424,8 +424,8 @@ impl Agreement {
         Agreement { absent, refused, escaped }
     }
 
-    /// Each process that the engine runs has been started, on its CPUs, and no other one, but for what was refused, which does not last. Who is at
-    /// a job works at it, unless signals come twice. Who is replaced is soon there.
+    /// Exactly the processes that the engine runs have been started, on their CPUs, except for refused requests, which do not last. A process
+    /// works at its present job, unless signals come twice. A replaced process is soon there.
     fn check(&mut self, scheduler: &Scheduler<Machine>, machine: &Machine) {
         let (engine, world) = (scheduler.engine(), machine.world());
         let plan = world.plan.clone();

@@ -269,7 +269,7 @@ fn shares_whose_periods_have_no_common_multiple_are_rounded_up() {
 
 #[test]
 fn a_job_that_its_own_budget_ends_is_charged_once() {
-    // At 4 both budgets of the film are used up. Its handler continues with the next one of the server, whose deadline is 20.
+    // At 4 both budgets of the film are exhausted. Its handler continues with the next one of the server, whose deadline is 20.
     let film = Task {
         reservation: Some(reservation((4, 10))),
         program: Program::needing(Execution::Series(vec![ms(9)])),

@@ -11,7 +11,7 @@ use takt_testing::for_all;
 /// How long the model runs.
 const END: i64 = 160;
 
-/// A part of a budget, wherever it is now: who was given it, from when until when, and the rest.
+/// A part of a budget: the server that was given it, its interval, and the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Part {
     until: i64,

@@ -264,6 +264,58 @@ fn right_traces_have_no_findings() {
     assert!(takt_testing::shows_enough(judged, 1000, 2000), "only {judged} files suit their policies");
 }
 
+/// A band above takes the CPU of a started job of a policy without preemption, and the policy chooses which of its jobs waits.
+/// The smallest files in which the checker once found a fault.
+#[test]
+fn jobs_displaced_by_a_band_above_are_no_faults() {
+    let row = |times, shape| Row { times, spread: 0, shape, priority: 0 };
+    let (plain, asleep) = (Shape::Plain, Shape::Asleep);
+    let fifo = vec![
+        row((3, 7, 1, 4), asleep(1)),
+        row((3, 18, 1, 2), plain),
+        row((6, 10, 10, 0), asleep(4)),
+        row((2, 12, 1, 1), plain),
+    ];
+    let edf = [
+        vec![
+            row((8, 12, 1, 2), plain),
+            row((6, 5, 1, 1), plain),
+            row((5, 11, 1, 3), plain),
+            row((10, 5, 1, 1), asleep(3)),
+            row((3, 14, 7, 1), plain),
+        ],
+        vec![
+            row((4, 9, 1, 2), plain),
+            row((9, 5, 1, 1), plain),
+            row((7, 11, 1, 4), plain),
+            row((7, 5, 1, 1), plain),
+            row((3, 14, 1, 0), plain),
+        ],
+        vec![
+            row((5, 9, 1, 7), Shape::Budgeted(0)),
+            row((3, 5, 5, 0), plain),
+            row((9, 11, 1, 1), plain),
+            row((3, 7, 7, 0), plain),
+        ],
+    ];
+    let cases = edf.into_iter().map(|rows| (rows, ["g-edf", "g-np-edf"], Backlog::Queue));
+    for (rows, policies, backlog) in cases.chain([(fifo, ["llref", "g-fifo"], Backlog::Skip)]) {
+        let file = File {
+            rows,
+            policies: policies.to_vec(),
+            cpus: 2,
+            backlog,
+            late: Late::Continue,
+            locking: Locking::Inheritance,
+            bands: true,
+            seed: 0,
+        };
+        let system = system(&file);
+        let trace = trace(&system).expect("the policies suit the system");
+        assert_eq!(findings(&trace, &system), Vec::<String>::new(), "{policies:?}");
+    }
+}
+
 /// One that `keep` chooses of the records, by index.
 fn pick(trace: &Trace, at: usize, keep: impl Fn(&RecordKind) -> bool) -> Option<usize> {
     let all: Vec<usize> = (0..trace.records.len()).filter(|i| keep(&trace.records[*i].record.kind)).collect();

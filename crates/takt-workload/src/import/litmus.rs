@@ -18,7 +18,7 @@ use crate::machine::foreign_cpus;
 use crate::node::Place;
 use crate::reader::Reader;
 use crate::tasks::too_many;
-use crate::text::clipped;
+use crate::text::{clipped, shell_word};
 use crate::value::{MAX_DURATION, NS_PER_MS, choices, nearest, number_fault, parse_decimal, parse_ratio};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -489,7 +489,7 @@ impl Call {
                 known(reader, word, "the program");
                 return None;
             }
-            let cmd: Vec<String> = program.iter().map(|word| quoted(&word.text)).collect();
+            let cmd: Vec<String> = program.iter().map(|word| shell_word(&word.text)).collect();
             let base = program[0].text.rsplit('/').next().unwrap_or("").to_owned();
             let base = if base.is_empty() || base.chars().any(char::is_control) { "task".to_owned() } else { base };
             return Some((task, format!("exec {}", cmd.join(" ")), base));
@@ -598,14 +598,4 @@ const ONE: i64 = 1_000_000;
 fn part(span: Span, ratio: i64) -> Span {
     let ns = i128::from(span.ns()) * i128::from(ratio) / i128::from(ONE);
     Span::from_ns(i64::try_from(ns).unwrap_or(i64::MAX)).min(MAX_DURATION)
-}
-
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

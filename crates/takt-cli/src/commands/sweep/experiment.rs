@@ -70,7 +70,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// All signals but those that this process ignores since its start; none if they cannot be caught.
+    /// Catches the signals, except a signal that this process has ignored since its start. `None` if they cannot be caught.
     fn hear() -> Option<(Signals, Ends)> {
         let wanted: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let unheard = Arc::new(AtomicBool::new(false));

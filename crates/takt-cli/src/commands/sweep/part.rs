@@ -76,6 +76,11 @@ impl Layout {
         Layout { sets, size, part, common, cycle, inverse }
     }
 
+    /// The blocks of another part of the same experiment.
+    pub(super) fn of_part(&self, number: u64) -> Layout {
+        Layout { part: Part { number, ..self.part }, ..self.clone() }
+    }
+
     /// The first cycle with a block of this point and part; there is one in every `common`-th.
     fn first_cycle(&self, point: usize) -> u64 {
         let common = self.common;

@@ -142,11 +142,12 @@ impl Parts {
         const NAMED: usize = 8;
         let header = &self.files[0].header;
         let (mut lines, mut missing, mut command) = (Vec::new(), 0, None);
+        let layout = header.layout();
         for number in 1..=header.part.of {
             let part = Part { number, ..header.part };
             let (total, line, path) = match parts.get(&number) {
                 None => {
-                    let total = Layout::new(header.sets.clone(), header.block, part).total();
+                    let total = layout.of_part(number).total();
                     (total, format!("part {part} is missing ({total} {unit})"), PathBuf::from(format!("part-{number}")))
                 }
                 Some((file, layout, done)) => {

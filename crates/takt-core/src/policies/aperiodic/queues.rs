@@ -37,7 +37,7 @@ struct Member {
     mark: Work,
     /// Its consumption is charged to its server, as of the last decision.
     charged: bool,
-    /// The engine has said that the budget is used up; it still needs the remaining amount.
+    /// The engine has reported that the budget is exhausted; it still needs the remaining amount.
     told: bool,
 }
 

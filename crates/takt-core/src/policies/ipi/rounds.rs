@@ -353,7 +353,7 @@ impl Ipi {
         None
     }
 
-    /// The task whose burst it is now. O(n) at the end of a round, otherwise O(tasks passed over).
+    /// The task whose burst it is now. O(n) at the end of a round, otherwise O(tasks skipped).
     fn choose(&mut self, home: usize, cx: &mut Context<'_>) -> Option<TaskId> {
         if let Some(task) = self.present(home, cx) {
             return Some(task);

@@ -75,7 +75,7 @@ impl Fcbs {
         *left += gift;
     }
 
-    /// Gives the rest of a finished job's budget away. Whether there was somebody for it.
+    /// Donates the rest of a finished job's budget. Whether a server receives it.
     fn donate(&mut self, task: TaskId, gift: Grant, servers: &mut Servers, cx: &mut Context<'_>) -> bool {
         let (home, now) = (servers.home(task), cx.now());
         let free = |k: TaskId| self.literal || self.saved[k.index()].is_none();

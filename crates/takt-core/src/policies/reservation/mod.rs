@@ -37,7 +37,7 @@ trait Rule: Send + Sized + 'static {
     /// The rule with the settings of `build`, for these servers.
     fn new(build: &Build<'_>, servers: &mut Servers) -> Self;
 
-    /// Whether a server whose budget is used up waits for its next period (hard), or continues with a later one (soft).
+    /// Whether a server whose budget is exhausted waits for its next period (hard), or continues with a later one (soft).
     fn is_hard(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ trait Rule: Send + Sized + 'static {
         server.is_stale(now, true)
     }
 
-    /// The server wakes up: its budget and deadline are made those that it continues with.
+    /// The server wakes up: sets the budget and deadline with which it continues.
     fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
         let (now, unit) = (cx.now(), servers.unit);
         if servers.get(task).is_constrained() {
@@ -58,8 +58,8 @@ trait Rule: Send + Sized + 'static {
         }
     }
 
-    /// The server has woken up, because a job was `released` or unblocked, and its budget and deadline are those with
-    /// which it continues.
+    /// The server has woken up, because a job was `released` or unblocked, and it continues with its present budget
+    /// and deadline.
     fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
         let _ = (task, released, servers, cx);
     }

@@ -25,7 +25,7 @@ pub(super) struct Server {
     pub(super) busy: bool,
     /// It must not run before its next period.
     pub(super) throttled: bool,
-    /// The engine has said that the budget is used up; it still needs the remaining amount.
+    /// The engine has reported that the budget is exhausted; it still needs the remaining amount.
     pub(super) told: bool,
     /// How fast its budget drains at least, in parts of a nanosecond for each nanosecond.
     pub(super) least_rate: i128,
@@ -89,7 +89,7 @@ impl Server {
         (self.budget, self.period, self.relative) = (reserved.budget, reserved.period, relative);
     }
 
-    /// Whether the rest, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
+    /// Whether the rest, consumed by the deadline, would be more than its share of the time until then; if `or_equal`, or
     /// just that. Then a server that wakes up needs a new budget and deadline.
     pub(super) fn is_stale(&self, now: Time, or_equal: bool) -> bool {
         if self.deadline < now || (or_equal && self.deadline == now) {

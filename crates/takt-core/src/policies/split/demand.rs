@@ -66,7 +66,7 @@ impl Effort {
         self.0 >= looks as u64
     }
 
-    /// Lends a sixteenth of the rest to one search, so that no search takes it all from those that follow.
+    /// Lends a sixteenth of the rest to one search, so that no search takes it all from the next ones.
     pub(crate) fn lend<T>(&mut self, search: impl FnOnce(&mut Effort) -> T) -> T {
         let lent = self.0 / 16;
         let mut part = Effort(lent);
