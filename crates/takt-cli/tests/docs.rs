@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 23] = [
+const NOT_RUN: [(&str, &str); 25] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -51,6 +51,8 @@ const NOT_RUN: [(&str, &str); 23] = [
     ("sbatch ", "needs a Slurm cluster"),
     ("hq submit", "needs a HyperQueue server"),
     ("parallel ", "needs GNU parallel, and takes hours"),
+    ("takt isolate ", "changes the machine; the tests of isolations carry these out"),
+    ("takt run control.yaml --isolate", "changes the machine; a test of isolations does it"),
 ];
 
 fn root() -> PathBuf {
@@ -61,13 +63,16 @@ fn updating() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 
-/// All documents of the repository's root and of `docs/`.
+/// All documents of the repository's root, of `docs/` and of `docs/how-to/`.
 fn documents() -> Vec<PathBuf> {
     let files = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut all: Vec<PathBuf> = files(root()).chain(files(root().join("docs"))).collect();
+    let mut all: Vec<PathBuf> =
+        ["", "docs", "docs/how-to"].iter().flat_map(|below| files(root().join(below))).collect();
     all.retain(|path| path.extension().is_some_and(|e| e == "md"));
     all.sort();
-    assert!(all.iter().any(|p| p.ends_with("README.md")) && all.iter().any(|p| p.ends_with("docs/guide.md")));
+    assert!(
+        ["README.md", "docs/start.md", "docs/how-to/programs.md"].iter().all(|name| all.contains(&root().join(name)))
+    );
     all
 }
 

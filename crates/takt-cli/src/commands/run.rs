@@ -532,10 +532,9 @@ fn without_ranks(workload: &Workload) -> Option<String> {
 fn can_dispatch_by_priority(dispatch: Dispatch, realtime: Realtime) -> Result<(), Failure> {
     let (obstacle, fix) = match realtime {
         Realtime::No => ("the file has `realtime: no`", "remove `realtime: no`"),
-        Realtime::Auto if takt_linux::rt::preempt_rt() && dispatch == Dispatch::Priority => (
-            "`realtime: auto` is no on a PREEMPT_RT kernel",
-            "see the guide, The real-time class of processes, and write `realtime: yes`",
-        ),
+        Realtime::Auto if takt_linux::rt::preempt_rt() && dispatch == Dispatch::Priority => {
+            ("`realtime: auto` is no on a PREEMPT_RT kernel", "see docs/dispatch.md, and write `realtime: yes`")
+        }
         _ if !takt_linux::rt::rt_allowed() => (
             "this user may not use it here",
             "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`",
