@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The stack of each thread, which is locked in memory.
 const STACK: usize = 256 << 10;
 /// The hint about a request that cannot be read.
-const FORM: &str = "see docs/control.md for the form of requests";
+const FORM: &str = "see docs/operation.md for the form of requests";
 /// The time of grace of `stop`.
 const GRACE: Span = takt_exec::GRACE;
 /// The longest one.

@@ -1,4 +1,4 @@
-//! The lines of the control socket: one JSON object each (`docs/control.md`).
+//! The lines of the control socket: one JSON object each (`docs/operation.md`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl Request {
 /// The fault of the line.
 pub(crate) fn parse(line: &[u8]) -> Result<Request, Fault> {
     let wrong = |message: String, hint: &str| Fault { code: "wrong-request".into(), message, hint: hint.into() };
-    let format = "see docs/control.md for the form of requests";
+    let format = "see docs/operation.md for the form of requests";
     let text = std::str::from_utf8(line).map_err(|_| wrong("the request is no text in UTF-8".into(), format))?;
     let mut value: Value =
         serde_json::from_str(text).map_err(|e| wrong(format!("the request is no JSON: {e}"), format))?;

@@ -484,10 +484,10 @@ fn a_window_table_that_does_not_fit_is_refused() {
     });
 }
 
-/// The commands of docs/control.md, one after the other.
+/// The commands of docs/operation.md, one after the other.
 #[test]
 fn the_commands_of_the_document_are_carried_out() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.md")).expect("the page");
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operation.md")).expect("the page");
     let commands: Vec<Vec<&str>> = page
         .lines()
         .filter_map(|line| Some(line.strip_prefix("takt ctl ")?.split_ascii_whitespace().collect()))

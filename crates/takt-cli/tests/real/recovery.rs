@@ -1,5 +1,5 @@
 //! Faults around a run: processes and groups that other programs move and remove, a full disk, SIGKILL. Each has the outcome that
-//! `docs/recovery.md` states, and nothing is left.
+//! `docs/operation.md` states, and nothing is left.
 //!
 //! Some random cases in each run of the tests; `cargo xtask campaign --only recovery` tries them for ten minutes.
 
