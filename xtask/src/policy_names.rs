@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_must_be_needed() {
+    fn exceptions_must_be_needed() {
         let allowed = [("crates/takt-cli/src/a.rs", "edf", "a test of that name")];
         assert_eq!(refused("crates/takt-cli/src/a.rs", r#"fn f() { name == "edf" }"#, &allowed), [""; 0]);
         assert_eq!(refused("crates/takt-cli/src/a.rs", r#"fn f() { name == "own" }"#, &allowed).len(), 2);

@@ -163,11 +163,11 @@ fn walk(root: &Path, dir: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Marks of unfinished work, and what only exists on somebody's machine. Put together here, so that this file keeps the rules.
+/// Marks of unfinished work, and what only exists on one machine. Put together here, so that this file keeps the rules.
 fn forbidden_everywhere() -> [(String, &'static str); 9] {
     let word = |a: &str, b: &str| format!("{a}{b}");
     let unfinished = "unfinished work";
-    let elsewhere = "a place on somebody's machine";
+    let elsewhere = "a place on one machine";
     [
         (word("TO", "DO"), unfinished),
         (word("FIX", "ME"), unfinished),

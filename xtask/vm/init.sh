@@ -127,7 +127,7 @@ ground_truth() {
     echo 0 > $tracing/events/sched/sched_switch/enable
 }
 
-# Ends a run by a signal, and looks at what is left.
+# Ends a run by a signal, and looks at the remainders.
 ends_clean() {
     signal=$1 mechanism=$2 wanted=$3
     name="a run ended by $signal ($mechanism)"
@@ -303,7 +303,7 @@ if [ "$mode" = multi ]; then
     for mechanism in v2 signal; do expect 0 "suspend and resume ($mechanism)" suspend $mechanism; done
     clean_after "suspend and resume"
 fi
-# The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
+# The hard CBS against the kernel's. Virtual time has no noise; the rest is the cost of a wake-up, up to ten of them in a pattern.
 # What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.
 hard_cbs() {
     takt bench deadline --rounds 1 --strict --tolerance 300us > /dev/null ||

@@ -91,7 +91,7 @@ impl Characteristic {
             [a] => a.abs() < ONE,
             [a, b] => b.abs() < ONE && a.abs() < ONE + b,
             [a, b, c] => {
-                // Only coefficients that can be those of a stable polynomial go on, so that the products fit.
+                // Only coefficients that can be those of a stable polynomial are kept, so that the products fit.
                 let plausible = c.abs() < ONE && a.abs() < 3 * ONE && b.abs() < 3 * ONE;
                 plausible && ONE + a + b + c > 0 && ONE - a + b - c > 0 && ONE * ONE - c * c > (c * a - b * ONE).abs()
             }

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_requests_are_refused() {
         let fast = |tasks, total| {
             Generator { utilisations: Utilisations::UUniFast { tasks }, ..Generator::AIRS }.set(total, 1, 1)
         };

@@ -25,7 +25,7 @@ pub struct Obstacle {
 
 /// Why a tenth of each CPU (of all together, unless the policy is partitioned) may not be left; `None` where it is.
 ///
-/// A job counts with what it needs at most; jobs at listed instants with as many as come within any one second. Where a server
+/// A job counts with its largest need; jobs at listed instants with as many as come within any one second. Where a server
 /// never takes more than its reservation, that counts if it is less. Under a load that changes, its highest counts. Takes time
 /// in proportion to tasks, CPUs and instants.
 #[must_use]

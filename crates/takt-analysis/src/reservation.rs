@@ -10,7 +10,7 @@
 //! is P unless the reservation has another one, and the other tests of that apply.
 //!
 //! The guarantee holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
-//! no earlier than D. There is one exception: a hard server with D < P whose budget is just used up gets the next one when its
+//! no earlier than D. There is one exception: a hard server with D < P whose budget is just exhausted gets the next one when its
 //! period begins, whether there is a job or not, and a job that comes later has only part of it. No proof is known to us for FCBS, which hands budgets on.
 //!
 //! Under EDF-WMR servers fit if EDF-WM finds a CPU or a route for each ([`crate::split`]). It hands budgets on, too, but what is
@@ -41,7 +41,7 @@ struct Served<'a> {
     id: TaskId,
     task: &'a Task,
     server: Reservation,
-    /// Whether it waits for its next period when its budget is used up.
+    /// Whether it waits for its next period when its budget is exhausted.
     hard: bool,
 }
 

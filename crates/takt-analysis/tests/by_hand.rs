@@ -140,7 +140,7 @@ fn global_edf_by_its_bound() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_verdicts_have_reasons() {
     let mut s = system("edf", 1, &[(1, 5, 5), (1, 5, 5)]);
     s.tasks[1].runtime = None;
     let v = verdict(&s);
@@ -188,7 +188,7 @@ fn a_verdict_names_the_test_that_it_is_of() {
     let mut late = three();
     late.timing.lateness = Span::from_us(1);
     assert_eq!(told(&late), none);
-    // A no that varying needs put in doubt stays one of a test that proves nothing else.
+    // A no that varying needs put in doubt stays one of a test that is otherwise inconclusive.
     let mut less = system("fifo", 1, &[(6, 10, 10), (6, 10, 10)]);
     less.tasks[0].program.execution = Execution::Uniform { least: Span::from_ms(1), most: Span::from_ms(6) };
     assert_eq!(told(&less), (Answer::Unknown, "utilisation", Kind::Necessary));
@@ -196,7 +196,7 @@ fn a_verdict_names_the_test_that_it_is_of() {
 
 /// A server of 3 ms that may come 7 ms late beside 7 ms of every 10: no response time is ever found, however long it is searched.
 #[test]
-fn of_a_busy_period_that_never_ends_it_is_told() {
+fn an_endless_busy_period_is_reported() {
     let tasks = |runtime| reserved(system("deferrable-server", 1, &[(1, 10, 10), (runtime, 10, 10)]), &[(3, 10)]);
     let full = verdict(&tasks(7));
     assert_eq!((full.schedulable, full.test), (Answer::Unknown, "rta"));
@@ -321,7 +321,7 @@ fn later(task: &mut Task, offset: i64) {
 }
 
 #[test]
-fn who_wakes_up_is_held_up_again_where_nobody_is_preempted() {
+fn a_woken_job_is_blocked_again_without_preemption() {
     // 5 ms behind the second; while it sleeps the third begins and takes another 5 ms: 12 ms for a deadline of 10 ms.
     let mut s = system("np-edf", 1, &[(2, 10, 50), (5, 50, 50), (5, 50, 50)]);
     later(&mut s.tasks[0], 1);
@@ -505,7 +505,7 @@ fn global_policies_that_shed_jobs_are_global_edf_while_that_meets_all() {
 }
 
 #[test]
-fn what_is_declared_counts_where_the_policy_goes_by_it() {
+fn declared_runtimes_count_under_policies_that_use_them() {
     // Jobs need 1 + 1 ms of every 4; they declare 3 + 3.
     let mut system = valued("dasa", 1, &[(3, 4, 4), (3, 4, 4)]);
     system.tasks.iter_mut().for_each(|t| t.program.steps = vec![run(Span::from_ms(1))]);
@@ -742,7 +742,7 @@ fn jobs_in_turn_and_calls() {
 
 /// However many tasks there are, an answer comes within the effort of a test.
 #[test]
-fn of_many_tasks_the_tests_give_up() {
+fn tests_give_up_on_many_tasks() {
     let tasks: Vec<(i64, i64, i64)> = (0..6000).map(|i| (1, 7000 * (1 + i % 10), 7000 * (1 + i % 10))).collect();
     for (policy, test) in [("rm", "rta"), ("np-edf", "np-edf"), ("edf", "edf")] {
         let v = verdict(&system(policy, 1, &tasks));
@@ -836,7 +836,7 @@ fn jobs_behind_a_shared_server_wait_for_one_of_each_other_task() {
 }
 
 #[test]
-fn what_tasks_take_through_one_server_counts_once() {
+fn demand_through_one_server_counts_once() {
     // The execution times of their jobs are unknown, but the server never takes more than 8/10 of a CPU.
     let unknown = |policy: &str, cpus| {
         let mut s = sharing(system(policy, cpus, &[(1, 100, 100), (1, 100, 100)]), 2, (8, 10));

@@ -100,7 +100,7 @@ fn no_test_contradicts_another() {
 }
 
 #[test]
-fn what_is_no_task_set_is_told() {
+fn invalid_task_sets_are_reported() {
     let task = |runtime, deadline, period| Task { runtime, deadline, period };
     let new = |tasks: &[Task]| TaskSet::new(tasks.to_vec(), Span::from_us(1)).map(|_| ());
     assert_eq!(new(&[]), Err(Unsuitable::Empty));
@@ -120,7 +120,7 @@ fn what_is_no_task_set_is_told() {
 
 /// One look at each pair of so many tasks is more than a test takes.
 #[test]
-fn of_too_many_tasks_tests_say_so() {
+fn too_many_tasks_are_reported() {
     let tasks: Vec<Task> = (0..40_000).map(|i| Task { runtime: 1, deadline: 50_000 + i, period: 50_000 + i }).collect();
     let set = TaskSet::new(tasks, Span::from_us(1)).unwrap();
     assert_eq!(tests::test("hyperbolic").unwrap().run(&set, 1).verdict, Verdict::Unknown);

@@ -66,7 +66,7 @@ fn verdicts_by_hand() {
 }
 
 #[test]
-fn what_is_not_sure_proves_no_miss() {
+fn an_uncertain_supply_proves_no_miss() {
     let half = [(5, true), (5, false)];
     let overload = || system("edf", &half, &[(10, 10, 6)]);
     let mut best_effort = overload();

@@ -347,7 +347,7 @@ fn a_set_of_ones_own_grows_likewise() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_requests_have_reasons() {
     for (args, said) in [
         (&["--policy", "edv"][..], "[unknown-policy]"),
         (&["--policy", "windows"], "[unsuitable-policy]"),

@@ -432,7 +432,7 @@ fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
     })
 }
 
-/// The policy with short durations: it takes every system that has what it needs.
+/// The policy with short durations: it takes every system that meets its needs.
 fn plain(mut spec: PolicySpec) -> PolicySpec {
     for (index, setting) in spec.profile.settings.iter().enumerate() {
         spec.values.set(index, matches!(setting.kind, Value::Duration(..)).then(|| value(setting.kind, 0)));

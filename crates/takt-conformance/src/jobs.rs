@@ -78,7 +78,7 @@ pub(crate) struct Account {
     /// It has come back and released nothing yet.
     back: bool,
     /// A mode change has planned its releases again in this step.
-    anew: bool,
+    replanned: bool,
     pub(crate) blocked: bool,
     pub(crate) gone: bool,
     pub(crate) leaving: bool,
@@ -130,7 +130,7 @@ impl Account {
             events: Events::default(),
             since: Time::ZERO,
             back: false,
-            anew: false,
+            replanned: false,
             mode: None,
             last: (0, Time::ZERO),
             blocked: false,
@@ -456,7 +456,7 @@ impl Account {
         if let (Some(_), Some(next)) = (self.next, self.after(self.last.0, self.last.1)) {
             self.next = Some(next.max(now));
             self.last.1 += next.max(now) - next;
-            self.anew = true;
+            self.replanned = true;
         }
     }
 
@@ -464,7 +464,7 @@ impl Account {
     /// a mode change within the step leaves a release of this instant to the end of the step.
     fn noticed(&self, at: Time, moment: Moment) -> bool {
         let due = at.round_up(self.rules.2);
-        if self.anew { due < moment.now } else { due <= moment.before }
+        if self.replanned { due < moment.now } else { due <= moment.before }
     }
 
     /// The present job asks for other terms, and gets them.
@@ -505,7 +505,7 @@ impl Account {
                 let (mut job, mut next) = (self.next_job, self.next);
                 let mut begun: u64 = 0;
                 let mut noticed = false;
-                self.anew |= retimed && self.task.arrival.period().is_some();
+                self.replanned |= retimed && self.task.arrival.period().is_some();
                 while let Some(at) = next.filter(|at| self.noticed(*at, moment)) {
                     noticed = true;
                     begun += u64::from(at < judged);
@@ -556,7 +556,7 @@ impl Account {
 
     /// After a step: nothing that was to follow is lacking, and nothing that was to be released.
     pub(crate) fn settled(&mut self, now: Time) {
-        self.anew = false;
+        self.replanned = false;
         assert_eq!(self.follow, Follow::default(), "{:?} at {now}", self.id);
         assert_eq!(self.events.lost, 0, "{:?} lost an event at {now} in silence", self.id);
         let (late, backlog, tick) = self.rules;

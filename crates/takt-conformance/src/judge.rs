@@ -473,7 +473,7 @@ impl Ledger {
             if let (Some(place), Some(granted), true) = (a.place, a.granted, in_turn) {
                 assert!(
                     a.used < granted || a.used < a.limit,
-                    "task {index} is on {place:?} with {granted} used up at {now}"
+                    "task {index} is on {place:?} with {granted} exhausted at {now}"
                 );
             }
         }

@@ -121,7 +121,7 @@ pub(crate) fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
             if inputs.is_empty() {
                 break;
             }
-            assert!(round < most, "{inputs:?} go on for ever");
+            assert!(round < most, "{inputs:?} never end");
             take(Step { now: engine.now(), inputs }, &mut engine, &mut judge, &mut log);
         }
         rules::drained(&judge.ledger);

@@ -372,7 +372,7 @@ impl Reservations {
                     server.busy |= idle;
                     return;
                 };
-                // As it would go on.
+                // As it would continue.
                 let times = server.left.filter(|left| *left <= 0).map_or(0, |left| budgets(left, server.terms().0));
                 let before = server.later(0, times * server.terms().1);
                 server.wakes(rule, now.ns());

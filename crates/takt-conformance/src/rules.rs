@@ -116,7 +116,7 @@ pub(crate) fn drained(ledger: &Ledger) {
     }
 }
 
-/// Whether servers wait for their next periods when their budgets are used up.
+/// Whether servers wait for their next periods when their budgets are exhausted.
 pub(crate) fn is_hard(spec: PolicySpec) -> bool {
     spec.reservations().is_some_and(|reservations| spec.holds(reservations.hard))
 }

@@ -1,4 +1,4 @@
-//! How the order of a policy is stated, and where a job stands in it.
+//! How the order of a policy is stated, and the place of a job in it.
 
 use crate::ledger::Ledger;
 use crate::subject::{self, Statement};

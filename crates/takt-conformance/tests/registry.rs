@@ -80,7 +80,7 @@ fn watch(round: &'static AtomicU64) {
     });
 }
 
-/// `TAKT_FUZZ_SECONDS` has it go on for so long with fresh seeds.
+/// `TAKT_FUZZ_SECONDS` lets it run for so long with fresh seeds.
 #[test]
 fn random_operations_lose_no_job_and_come_to_an_end() {
     static ROUND: AtomicU64 = AtomicU64::new(0);

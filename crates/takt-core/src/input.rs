@@ -50,7 +50,7 @@ pub enum Input {
         /// The task.
         task: TaskId,
     },
-    /// The task can go on.
+    /// The task can continue.
     Wake {
         /// The task.
         task: TaskId,

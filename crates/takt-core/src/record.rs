@@ -101,7 +101,7 @@ pub enum RecordKind {
         /// Its number.
         job: JobId,
     },
-    /// A blocked job can go on.
+    /// A blocked job can continue.
     Wake {
         /// Its task.
         task: TaskId,

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_stated_is_unknown() {
+    fn unstated_facts_are_unknown() {
         let silent = Profile { facts: &[], ..REGISTRY[0].profile };
         let silent = PolicySpec::new(Box::leak(Box::new(silent)), Scope::Global);
         assert_eq!((silent.order(), silent.server_order(), silent.grid()), (None, None, None));

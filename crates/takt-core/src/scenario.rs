@@ -19,7 +19,7 @@ pub struct Costs {
     pub cache_reload: Span,
     /// Each time the scheduler is run.
     pub scheduler: Span,
-    /// In addition, for each task that it looks at in passes over all of them ([`crate::policy::Context::visited`]).
+    /// In addition, for each task that it looks at while it visits all of them ([`crate::policy::Context::visited`]).
     pub scheduler_task: Span,
     /// Each time a CPU takes the lock of a ready queue that it shares with other CPUs, to run the scheduler.
     pub lock: Span,
@@ -38,7 +38,7 @@ pub enum Deciding {
     Concurrent,
 }
 
-/// Time that somebody else takes from each CPU: a hypervisor, an interrupt, a task of another class.
+/// Time stolen from each CPU: a hypervisor, an interrupt, a task of another class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steal {
     /// How often; above zero.

@@ -166,7 +166,7 @@ impl Rates {
     /// When the length is not above zero, or there is no task.
     #[must_use]
     pub fn new(tasks: Range<u32>, length: Span, duration: Span) -> Rates {
-        assert!(length > Span::ZERO && !tasks.is_empty(), "an interval has a length and somebody to be counted");
+        assert!(length > Span::ZERO && !tasks.is_empty(), "an interval has a length and a task to count");
         let intervals = (duration.ns().max(0) / length.ns()) as usize;
         let done = vec![0; intervals * tasks.len()];
         Rates { tasks, length, done }

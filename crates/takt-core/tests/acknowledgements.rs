@@ -47,7 +47,7 @@ fn a_job_consumes_from_the_instant_at_which_it_is_dispatched() {
 }
 
 #[test]
-fn what_is_not_about_the_last_decision_changes_nothing() {
+fn stale_acknowledgements_change_nothing() {
     let mut engine = engine();
     let _ = engine.step(at(0), &[], &mut ());
     let place = engine.place_of(A).expect("it runs");

@@ -91,7 +91,7 @@ impl Plant {
     fn rounds(&mut self, count: usize) -> Vec<Seen> {
         let first = self.rounds.len();
         while self.rounds.len() < first + count {
-            let due = self.engine.next_due().expect("somebody runs");
+            let due = self.engine.next_due().expect("a task runs");
             self.step(due, &[]);
         }
         self.rounds[first..].to_vec()
@@ -264,7 +264,7 @@ fn overload_is_divided_by_importance_and_underload_is_not() {
     assert_eq!(bursts(vec![task(0.6, 0), task(0.6, 1)], &free), [0, 8_000]);
     // Exactly one is not overload.
     assert_eq!(bursts(vec![task(0.5, 1), task(0.5, 3)], &free), [4_000, 4_000]);
-    // All without importance: somebody must run.
+    // All without importance: one task must run.
     assert_eq!(bursts(vec![task(0.9, 0), task(0.6, 0)], &free), [4_000, 4_000]);
 }
 

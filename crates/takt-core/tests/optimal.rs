@@ -38,7 +38,7 @@ fn system(policy: &str, settings: &[(&str, i64)], m: usize, set: &[T], unit: i64
     System { tasks: set.iter().map(task).collect(), ..System::new(CpuSet::first(m), spec) }
 }
 
-/// Lets every job run for what it needs, which is what it declares unless `execution` says otherwise, until `end`. Calls `seen`
+/// Lets every job run for its need, which is its declared runtime unless `execution` says otherwise, until `end`. Calls `seen`
 /// after each step.
 fn run<S: Sink>(system: System, end: Time, sink: &mut S, mut seen: impl FnMut(&Engine)) -> Engine {
     let mut engine = Engine::new(system).expect("a sound system");
@@ -276,7 +276,7 @@ fn sporadic_jobs_with_constrained_deadlines_are_met() {
 }
 
 #[test]
-fn what_cannot_be_scheduled_optimally_is_refused() {
+fn systems_beyond_optimal_policies_are_refused() {
     for policy in ["llref", "pd2"] {
         let sound = || system(policy, &[], 2, &EXAMPLE, MS);
         assert!(Engine::new(sound()).is_ok());

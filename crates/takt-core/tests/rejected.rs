@@ -62,14 +62,14 @@ fn a_setting_out_of_its_range_is_refused_and_later_on_changes_nothing() {
 }
 
 #[test]
-fn what_is_about_the_whole_machine_stands_in_no_partition() {
+fn machine_wide_policies_are_refused_in_a_partition() {
     for name in ["windows", "domains"] {
         assert!(matches!(refusal(table(Some(name))), Some(Invalid::Unsuitable(_))), "{name}");
     }
 }
 
 #[test]
-fn who_releases_a_job_must_be_clear() {
+fn jobs_of_a_partition_have_one_source_of_releases() {
     assert_eq!(refusal(table(Some("edf"))), None);
     assert!(matches!(refusal(table(None)), Some(Invalid::Unsuitable(_))));
     let mut activated = table(Some("edf"));

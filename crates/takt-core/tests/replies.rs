@@ -37,7 +37,7 @@ fn resource(task: TaskId, answer: Answer) -> Reply {
 }
 
 #[test]
-fn who_asks_for_a_resource_has_it_or_waits_for_it() {
+fn a_request_for_a_resource_is_granted_or_waits() {
     let mut engine = engine("g-edf", 2);
     assert_eq!(step(&mut engine, 0, &[]), []);
     let ask = |task| Input::Lock { task, resource: R };
@@ -53,7 +53,7 @@ fn who_asks_for_a_resource_has_it_or_waits_for_it() {
 }
 
 #[test]
-fn who_asks_for_other_terms_hears_what_the_policy_says() {
+fn a_request_for_other_terms_is_answered_by_the_policy() {
     let mut engine = engine("cbs", 1);
     step(&mut engine, 0, &[]);
     let ask = |ns| {
@@ -64,7 +64,7 @@ fn who_asks_for_other_terms_hears_what_the_policy_says() {
     assert_eq!(step(&mut engine, 1, &[small]), [to_small(Answer::Granted)]);
     assert_eq!(step(&mut engine, 2, &[large]), [to_large(Answer::Refused)], "90 and 20 of 100 are too much");
     let done = Input::Complete { task: A, job: 0 };
-    assert_eq!(step(&mut engine, 3, &[done, small]), [to_small(Answer::Refused)], "nobody asks without a job");
+    assert_eq!(step(&mut engine, 3, &[done, small]), [to_small(Answer::Refused)], "no request without a job");
 }
 
 /// A and B have the ranks 100 and 150 by period; a third task has 120 and no resource. A waits for what B holds.

@@ -97,7 +97,7 @@ fn a_late_job_is_aborted_by_its_deadline_or_by_the_next_event() {
 }
 
 #[test]
-fn what_jobs_declare_follows_the_load() {
+fn declared_runtimes_follow_the_load() {
     let points = vec![(ns(0), 500_000), (ns(10), 1_500_000), (ns(10), 2_000_000), (ns(20), 1_000_000)];
     let factors = |load: &Load, instants: &[i64]| instants.iter().map(|i| load.factor(at(*i))).collect::<Vec<_>>();
     let mut load = Load { points, repeat: None };

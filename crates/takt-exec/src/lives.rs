@@ -807,7 +807,7 @@ impl<P: Processes> Lives<P> {
     }
 
     /// The means to resume a task's process. Without it the process waits for ever after its first completion, which shows as overruns;
-    /// that can only be when it is gone or belongs to somebody else now.
+    /// that can only be when it is gone or belongs to another process now.
     pub(crate) fn fetch(&self, task: TaskId) -> Option<P::Resume> {
         let pid = self.tasks[task.index()].pid.filter(|pid| self.tasks_by_pid.contains_key(pid))?;
         self.processes.fetch(task, pid)

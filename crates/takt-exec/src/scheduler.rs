@@ -401,7 +401,7 @@ impl<A: Actuator> Scheduler<A> {
 
     /// When something is to be done next, the end of the run at the latest.
     pub(crate) fn due(&self) -> Time {
-        // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU, the process
+        // A budget in CPU time that is nearly exhausted is due at once. Where this thread shares the process's CPU, the process
         // would never get to use the rest of it. Releases, deadlines and timers are not for a budget to delay.
         let due = match self.metered {
             true => self.setup.engine.next_due_with_budgets_from(self.now() + self.setup.actuator.grain()),
@@ -847,7 +847,7 @@ impl<A: Actuator> Scheduler<A> {
         // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
         // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
         // Online policies have no grid to keep and always get the true instant.
-        // A budget in CPU time that is nearly used up comes due again and again; the true instant ends that.
+        // A budget in CPU time that is nearly exhausted comes due again and again; the true instant ends that.
         let again = self.metered && due - *before < self.setup.actuator.grain();
         *before = due;
         let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_is_seen_by_those_who_do_not() {
+    fn exclusive_locks_see_shared_ones() {
         let first = take(&cpus(910, 2), "first.yaml", false).unwrap();
         let sharing = take(&cpus(911, 2), "sharing.yaml", true).unwrap();
         let names: Vec<&str> = sharing.shared_with().iter().map(|holder| holder.workload.as_str()).collect();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_cpu_waits_for_it() {
+    fn threads_on_one_cpu_wait_for_it() {
         assert_eq!((parse_waited("5 7 9\n"), parse_waited("")), (Some(Span::from_ns(7)), None));
         assert_eq!(waited(0), None);
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 99";

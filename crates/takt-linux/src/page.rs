@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_until_an_answer_comes_is_seen_and_not_woken() {
+    fn a_sleep_until_an_answer_is_seen_and_not_ended() {
         use rustix::thread::futex;
         let (page, file) = SharedPage::new().unwrap();
         page.reset(0);

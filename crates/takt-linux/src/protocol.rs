@@ -248,7 +248,7 @@ mod tests {
         for _ in 0..2 {
             send_continue(&channel.proceed).unwrap();
             client.completed().unwrap();
-            assert_eq!(reported(), [7], "although nobody reads the counter back");
+            assert_eq!(reported(), [7], "although the counter is not read back");
         }
     }
 

@@ -386,7 +386,7 @@ pub(crate) fn trace_me(command: &mut std::process::Command) {
     }
 }
 
-/// Lets a stopped, traced child go on, for one instruction or until something stops it, and delivers a signal to it.
+/// Continues a stopped, traced child for one instruction or until something stops it, and delivers a signal to it.
 pub(crate) fn resume_traced(child: Pid, one: bool, signal: Option<Signal>) -> io::Result<()> {
     let request = if one { libc::PTRACE_SINGLESTEP } else { libc::PTRACE_CONT };
     let signal = c_long::from(signal.map_or(0, Signal::as_raw));

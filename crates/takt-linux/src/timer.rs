@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arming_takes_is_measured_without_a_trace() {
+    fn the_cost_of_arming_is_measured_without_a_trace() {
         let timer = Timer::new().unwrap();
         let cost = timer.cost().unwrap();
         assert!(cost > Span::ZERO && cost < Span::from_ms(1), "{cost}");

@@ -285,8 +285,8 @@ fn released_processes_run_on(mechanism: &str) {
 }
 
 fn remains_are_found_and_removed(mechanism: &str) {
-    let mut dead = Driver::start(mechanism, "nobody-watches");
-    let alive = Driver::start(mechanism, "nobody-watches");
+    let mut dead = Driver::start(mechanism, "unwatched");
+    let alive = Driver::start(mechanism, "unwatched");
     assert!(!leftovers::find().unwrap().contains_key(&dead.run), "it lives");
     assert!(leftovers::clean_run(&dead.run, OnCrash::Kill).is_err(), "it lives");
     dead.kill();

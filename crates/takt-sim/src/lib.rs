@@ -13,7 +13,7 @@
 //!
 //! # What happens to them
 //! A [`Input::Block`] holds its task until a [`Input::Wake`]: its ready job blocks at once; one that sleeps or waits
-//! for a resource then, or that comes later, blocks as soon as it could go on. A `Wake` does not end a sleep of the job's own.
+//! for a resource then, or that comes later, blocks as soon as it could continue. A `Wake` does not end a sleep of the job's own.
 //!
 //! # What they need
 //! A system's load scales what its jobs need by their planned release, as it scales what they declare: the runtime, what is

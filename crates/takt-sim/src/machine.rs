@@ -32,7 +32,7 @@ struct Body {
     asleep: bool,
     /// It was stopped in favour of another and has not run since.
     preempted: bool,
-    /// Blocked from outside: its jobs block whenever they could go on.
+    /// Blocked from outside: its jobs block whenever they could continue.
     held: bool,
     /// Its jobs need what is declared and do nothing but that.
     plain: bool,
@@ -817,7 +817,7 @@ impl Machine {
         if !DIRECT && let Some(board) = &mut self.board {
             board.occupy(&self.place_cpus[place.index()], false, now);
         }
-        // Somebody else may have moved here already.
+        // Another task may have moved here already.
         if self.slots[place.index()].task == Some(task) {
             self.set_slot(place, EMPTY);
         }

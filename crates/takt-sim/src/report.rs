@@ -75,7 +75,7 @@ pub struct CpuTime {
     pub worked: Span,
     /// It was held by a job that paid for what the machine costs.
     pub overhead: Span,
-    /// It was held by a job while somebody else had it.
+    /// It was held by a job while another job had it.
     pub stolen: Span,
     /// No job of the system held it.
     pub idle: Span,

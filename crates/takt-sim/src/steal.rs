@@ -1,4 +1,4 @@
-//! Time that somebody else takes from every CPU: how much of a span is left for the jobs, and when a job is done that needs so
+//! Time stolen from every CPU: how much of a span is left for the jobs, and when a job is done that needs so
 //! much.
 
 use takt_core::scenario::Steal;

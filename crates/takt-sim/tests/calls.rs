@@ -1,4 +1,4 @@
-//! Programs that ask for other terms while they run, and that go on from job to job: the calls of AIRS.
+//! Programs that ask for other terms while they run, and that continue from job to job: the calls of AIRS.
 
 #[path = "common/told.rs"]
 #[allow(dead_code)]
@@ -211,7 +211,7 @@ fn room_is_exact_where_shares_are_fractions() {
     assert!(!ask(9));
 }
 
-/// The budget that is there is used up first: the new one comes with the next server period.
+/// The budget that is there is exhausted first: the new one comes with the next server period.
 #[test]
 fn a_budget_holds_from_the_next_one_on() {
     let a = Task { deadline: Some(ms(100)), ..reserved(10, 2, &[run(1), runtime(5), run(6)]) };

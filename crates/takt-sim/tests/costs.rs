@@ -302,7 +302,7 @@ fn sum(report: &Report, of: impl Fn(&CpuTime) -> Span) -> Span {
     report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + of(cpu))
 }
 
-/// Every nanosecond of every CPU is somebody's, and what is charged is spent or cancelled by the end of a job.
+/// Every nanosecond of every CPU is accounted, and what is charged is spent or cancelled by the end of a job.
 #[test]
 fn the_sums_come_out() {
     takt_testing::for_all(

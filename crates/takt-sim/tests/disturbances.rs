@@ -86,7 +86,7 @@ fn a_sleep_and_a_block_from_outside_must_both_end() {
 
 /// A job that waits for a resource when it is blocked gets its turn and blocks with it.
 #[test]
-fn who_waits_for_a_resource_is_held_with_it() {
+fn a_disturbance_holds_waiters_with_the_resource() {
     let a = once(2, 2, &[Step::Lock(R), run(4), Step::Unlock(R)]);
     let b = once(0, 1, &[Step::Lock(R), run(10), Step::Unlock(R)]);
     let told = tell(system(1, "fp", vec![a, b]), &changes(&[(5, block(A)), (20, wake(A))]), 100);

@@ -119,7 +119,7 @@ fn a_schedule_that_begins_late_is_frozen_once_it_repeats() {
 }
 
 #[test]
-fn what_cannot_be_frozen_is_refused() {
+fn unfreezable_schedules_are_refused() {
     let unfrozen = |source: &System| freeze(source, 100).unwrap_err();
     let sound = system("edf", 1, &[(0, 5, 2), (0, 10, 4)]);
     let table = freeze(&sound, 100).unwrap();

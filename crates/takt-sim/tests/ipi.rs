@@ -107,7 +107,7 @@ fn schedule(records: &[Record]) -> Vec<Record> {
 }
 
 #[test]
-fn where_blocking_is_the_only_disturbance_feedback_changes_nothing() {
+fn feedback_changes_nothing_when_only_blocking_disturbs() {
     let mut rounds_seen = 0;
     for experiment in 1..=4 {
         for k in [0, 3, 6, 12] {

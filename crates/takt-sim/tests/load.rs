@@ -81,7 +81,7 @@ fn steps_are_scaled_but_not_sleeps() {
 }
 
 #[test]
-fn what_is_drawn_or_listed_is_scaled_and_handlers_are_not() {
+fn drawn_and_listed_times_are_scaled_and_handlers_are_not() {
     let listed = Task { program: Program::needing(Execution::Series(vec![ns(6), ns(20)])), ..periodic(30, 9) };
     let handler = Some(Handler { runtime: ns(4), deadline: None, utility: 0 });
     let described = System {

@@ -245,7 +245,7 @@ fn a_job_without_steps_and_runtime_never_completes() {
 
 /// Everything that happens at once: completions come first, then other acts, each in the order of tasks, then wake-ups.
 #[test]
-fn what_happens_at_one_instant_has_its_order() {
+fn events_of_one_instant_have_an_order() {
     let tasks = vec![
         once(0, 4, &[run(10), sleep(5), run(1)]),
         once(0, 3, &[run(10), Step::Yield, run(1)]),

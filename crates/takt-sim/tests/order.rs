@@ -76,7 +76,7 @@ fn a_task_that_moves_to_an_idle_cpu_runs_there_at_once() {
 
 /// At the end of a run a server whose job has just completed is given nothing.
 #[test]
-fn what_completes_at_the_end_of_a_run_is_known_to_the_policy() {
+fn completions_at_the_end_reach_the_policy() {
     let reserved = |budget, task| Task { reservation: Some(Reservation::new(us(budget), us(10))), ..task };
     let limited = Task { budget: Some(us(1)), ..once(4, 2, 100) };
     let mut engine = engine(policy("g-fcbs", &[]), 2, vec![reserved(1, once(0, 9, 100)), reserved(5, limited)]);

@@ -87,13 +87,13 @@ fn it_schedules() {
     // At 2, the 5 of the second are less than the 8 that the first still needs; at 4, the last needs 3, as the second does.
     let (a, b, c) = ((0, 10, None), (2, 5, None), (4, 3, None));
     assert_eq!(ends(&[a, b, c]), [(7, 1, done), (10, 2, done), (18, 0, done)]);
-    // Used up: the second is given up after 4 of its 5.
+    // Exhausted: the second is given up after 4 of its 5.
     let b = (2, 5, Some(4));
     assert_eq!(ends(&[a, b, c]), [(6, 1, Outcome::Aborted), (9, 2, done), (17, 0, done)]);
 }
 
 #[test]
-fn what_it_needs_of_tasks_is_asked() {
+fn needs_of_a_policy_are_checked() {
     let policy = PolicySpec::new(&ENTRY.profile, Scope::Uniprocessor);
     let system = System { tasks: vec![Task::default()], ..System::new(CpuSet::first(1), policy) };
     assert!(matches!(

@@ -113,7 +113,7 @@ fn the_named_tests_and_partitioned_edf_agree() {
 }
 
 #[test]
-fn what_response_times_accept_meets_its_deadlines() {
+fn sets_accepted_by_response_times_meet_their_deadlines() {
     for policy in ["p-dm", "p-rm"] {
         let accepted = for_all_sets(|tasks, cpus, name| {
             let system = system(policy, name, cpus, tasks);

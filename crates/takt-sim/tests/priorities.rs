@@ -105,7 +105,7 @@ fn on_one_cpu_priorities_are_found_whenever_there_are_any() {
     });
 }
 
-/// Sets of twelve tasks for four CPUs, with deadlines below the periods. Not finding an order proves nothing, so the rules are
+/// Sets of twelve tasks for four CPUs, with deadlines below the periods. Finding no order is inconclusive, so the rules are
 /// compared on the sets for which one is found.
 #[test]
 fn optimal_priorities_beat_the_monotonic_ones() {

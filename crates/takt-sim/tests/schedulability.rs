@@ -157,7 +157,7 @@ fn assigned(tasks: &[Task], cpus: usize, test: &Test, offsets: &[i64]) -> Result
 }
 
 #[test]
-fn what_is_accepted_meets_its_deadlines() {
+fn accepted_sets_meet_their_deadlines() {
     takt_testing::for_all(
         600,
         (tasks(1, 7), 1..=4usize, vec(0i64..12, 7), any::<u64>()),
@@ -188,7 +188,7 @@ fn what_is_accepted_meets_its_deadlines() {
 }
 
 #[test]
-fn what_an_exact_test_refuses_is_missed() {
+fn sets_refused_by_an_exact_test_miss() {
     takt_testing::for_all(600, tasks(1, 5), |tasks| {
         for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
             let found = tests::test(name).unwrap().run(&set(&tasks), 1);
@@ -209,7 +209,7 @@ fn what_an_exact_test_refuses_is_missed() {
 /// Jobs that may come later by chance, of tasks with different first releases, can meet those of the periodic tasks, and then
 /// come as densely as they may. A `no` of an exact test is proven by that.
 #[test]
-fn what_an_exact_test_refuses_can_be_missed() {
+fn sets_refused_by_an_exact_test_can_miss() {
     takt_testing::for_all(
         600,
         (tasks(1, 5), vec(0i64..12, 5), vec(any::<bool>(), 5), 0i64..12),

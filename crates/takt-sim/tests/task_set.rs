@@ -207,7 +207,7 @@ fn a_change_of_the_tasks_is_refused_when_something_else_came_first() {
     let second = simulation.engine().prepare_task(periodic(40, 1), None).expect("there is room");
     let policy = simulation.engine().prepare(edf).expect("it can");
     simulation.install(policy, &mut records).unwrap_or_else(|_| panic!("the tasks are the same"));
-    // It was to go on with the policy of then.
+    // It was to continue with the policy of then.
     assert!(simulation.install(first, &mut records).is_err());
     let third = simulation.engine().prepare_task(periodic(40, 1), None).expect("there is room");
     assert!(simulation.install(third, &mut records).is_ok());

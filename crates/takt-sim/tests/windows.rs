@@ -411,7 +411,7 @@ fn a_stall_loses_windows_and_nothing_is_replayed() {
 }
 
 #[test]
-fn who_comes_late_to_the_start_has_lost_windows_too() {
+fn a_late_start_loses_windows() {
     let o = expect(
         "process a 40
          partition P a
@@ -431,7 +431,7 @@ fn who_comes_late_to_the_start_has_lost_windows_too() {
 }
 
 #[test]
-fn what_ran_on_while_the_driver_was_late_is_not_given_another_window() {
+fn a_process_that_ran_on_while_the_driver_was_late_gets_no_second_window() {
     // The budget ended at 40 and the window at 100; both are noticed at 130.
     expect(
         "process a 40
@@ -739,7 +739,7 @@ fn a_resource_is_handed_on_in_the_order_of_asking() {
 }
 
 #[test]
-fn who_waits_for_a_resource_lets_the_next_run_and_comes_back() {
+fn a_waiter_lets_the_next_run_and_returns() {
     // One CPU: b (more important) preempts a, which holds the resource, and gives the CPU back while it waits.
     expect(
         "policy fp

@@ -86,7 +86,7 @@ impl Side<'_> {
         Finding { at, task: Some(self.label.to_string()), rule, message }
     }
 
-    /// Where it ran and was not to. An interval of which one end was not seen proves nothing.
+    /// Where it ran and was not to. An interval of which one end was not seen is inconclusive.
     fn outside(&self, findings: &mut Vec<Finding>) -> Span {
         let given: Vec<_> = self.given.iter().map(|i| (i.from, i.to)).collect();
         let mut sum = Span::ZERO;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_proves_nothing() {
+    fn unseen_intervals_are_inconclusive() {
         let mut vague = switches(&[(0, 50, 1)]);
         vague.intervals[0].exact = false;
         assert_eq!(compare(&trace(), &vague, Span::from_ms(1), true).findings, []);

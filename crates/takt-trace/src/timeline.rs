@@ -55,7 +55,7 @@ pub struct Wait {
     pub resource: Option<ResourceId>,
     /// When it blocked.
     pub from: Time,
-    /// When it could go on or was over, or the end of the trace.
+    /// When it could continue or was over, or the end of the trace.
     pub to: Time,
 }
 

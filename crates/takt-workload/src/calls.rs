@@ -9,7 +9,7 @@ use crate::text::clipped;
 use takt_core::model::{Arrival, Call, Step, Task, Terms};
 use takt_core::time::Span;
 
-/// Where a program, or something of it, stands in the file.
+/// Where a program, or something of it, is in the file.
 pub(crate) struct Places<'p> {
     /// The list of steps.
     pub(crate) steps: &'p Place,

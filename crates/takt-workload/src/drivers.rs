@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_some_partitions_only_is_a_warning() {
+    fn settings_of_some_partitions_only_are_a_warning() {
         let text = "late: abort\nwindows: [{length: 20ms, cpu: 0, sc_partition: A}, {length: 20ms, cpu: 0, sc_partition: B}]\n\
                     partitions:\n- {name: A, processes: [{cmd: x}]}\n\
                     - {name: B, policy: edf, processes: [{cmd: x, period: 40ms, runtime: 1ms}]}\n";

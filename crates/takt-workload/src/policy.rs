@@ -357,7 +357,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
 fn read_parts(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     let node::Kind::Map(entries) = &node.kind else {
         let text = reader.scalar(node, "policy", "the name of a policy")?;
-        // The place of a part is known where the text stands in the file as it is.
+        // The place of a part is known where the file has the text verbatim.
         let as_it_is = matches!(node.kind, node::Kind::Scalar { plain: true, .. }) && node.span.len() == text.len();
         let module = match with_module(text, &reader.directory) {
             Ok(module) => module,

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_answered_with_names_or_with_the_usage() {
+    fn errors_name_the_choices_or_the_usage() {
         for (text, code, part) in [
             ("mimbe", Code::UnknownPolicy, "did you mean `minbe`?"),
             ("nosuch", Code::UnknownPolicy, "`race_to_idle`"),

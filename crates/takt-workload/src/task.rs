@@ -708,7 +708,7 @@ pub(crate) fn check_runtime(
 fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static str> {
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
-    // itself says what it needs.
+    // itself declares its need.
     let choice = task.affinity.len() > if policy.scope == Scope::Clustered { usize::from(policy.cluster) } else { 1 };
     let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.profile.scopes.len() > 1;
     let placed = spread && choice && task.arrival.period().is_some();

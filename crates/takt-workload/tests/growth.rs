@@ -91,7 +91,7 @@ fn hostile_texts() {
 
 #[test]
 #[should_panic(expected = "for twice as many")]
-fn what_grows_with_the_square_is_seen() {
+fn quadratic_growth_is_detected() {
     in_proportion("copies of all that came before", 1_000, &|n| {
         drop((0..n).map(|i| "x".repeat(i)).collect::<Vec<_>>())
     });

@@ -267,7 +267,7 @@ fn plugins_say_what_a_partition_is() {
 }
 
 #[test]
-fn what_is_lost_is_said() {
+fn losses_of_an_import_are_reported() {
     let text = "\
 setsched GSN-EDF
 resctl -n 100 -c 0 -t table-driven
@@ -361,7 +361,7 @@ const MARKS: &[&str] = &[
 ];
 
 #[test]
-fn what_is_imported_reads_back() {
+fn imports_read_back() {
     takt_testing::for_all(
         256,
         (set(), 1_u32..150, prop::option::of(1_u32..=100), any::<bool>(), prop::option::of(1_i64..99)),

@@ -191,7 +191,7 @@ tasks:
 }
 
 #[test]
-fn what_jobs_need_may_differ_from_what_they_declare() {
+fn executions_may_differ_from_declared_runtimes() {
     assert_eq!(task("period: 10ms, runtime: 1ms").program.execution, Execution::Declared);
     assert_eq!(task("period: 10ms, execution: 3ms").program.execution, Execution::Series(vec![ms(3)]));
     assert_eq!(task("period: 10ms, execution: [2ms, 3ms]").program.execution, Execution::Series(vec![ms(2), ms(3)]));
@@ -495,7 +495,7 @@ fn a_load_is_a_factor_or_a_shape() {
 }
 
 #[test]
-fn what_only_a_simulation_does_can_be_taken_out() {
+fn simulated_effects_can_be_removed() {
     let mut w =
         ok("policy: g-edf\ncpus: 0-1\nload: 2\ndeciding: each\ncosts: {lock: 1us, interrupt: 2us}\ntick: 1ms\n\
          tasks: [{name: a, period: 10ms, runtime: 1ms, utility: 3, handler: 1ms}]");

@@ -13,7 +13,7 @@ const FIRST: i64 = i64::MIN;
 
 struct Edzl;
 
-/// The last instant at which the task's job could start, or go on, and still meet its deadline.
+/// The last instant at which the task's job could start or continue and still meet its deadline.
 fn latest_start(task: TaskId, cx: &Context<'_>) -> Time {
     let deadline = cx.deadline_of(task).unwrap_or(Time::MAX);
     if deadline == Time::MAX { deadline } else { deadline - cx.time_left(task).unwrap_or(Span::ZERO) }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_strays_needs_part_of_its_budget_sooner() {
+    fn straying_servers_need_part_of_their_budget_sooner() {
         // Two of 2 in 4 every 10, and 1 in 5 every 10: 4 by 4, 5 by 5.
         let three = |strays| [claim(2, 4, 10, strays), claim(2, 4, 10, false), claim(1, 5, 10, false)];
         assert_eq!(fits(&three(false)), Ok(()));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_search_is_too_long_there_are_bounds() {
+    fn a_long_search_ends_with_bounds() {
         // Periods without a common divisor, and one early deadline: the least factor is found where all nearly coincide.
         let tasks = [task(300_000, 999_983, 999_983), task(300_000, 999_979, 999_979), task(290_000, 900_000, 999_961)];
         let Growth { at_least, at_most } = growth(&tasks).unwrap();

@@ -194,7 +194,7 @@ impl Interference {
 /// A look at a task with a long division costs as much as so many without.
 pub(super) const LOOKS: usize = 3;
 
-/// A search that used up its effort.
+/// A search that exhausted its effort.
 #[derive(Debug)]
 pub(super) struct Endless;
 

@@ -299,7 +299,7 @@ fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
 }
 
 /// The tests know nothing of what a machine costs and how late its clock is, nor of what happens to it: a yes that counts on none
-/// of that proves nothing then, and where the system itself changes, nor does a no.
+/// of that is inconclusive then, and where the system itself changes, nor does a no.
 fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
     let changes = &workload.scenario.changes;
     // Without deadlines only what sets one, or sends a task away from its waiting jobs, can make a miss.

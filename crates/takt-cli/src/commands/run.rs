@@ -480,7 +480,7 @@ fn crowded(workload: &Workload) -> Option<String> {
 }
 
 /// Whether the processes get a real-time class: by default only if the schedule leaves every CPU a tenth of its time. A CPU
-/// that real-time processes fill is throttled by the kernel for 50 ms of each second, in the middle of somebody's window.
+/// that real-time processes fill is throttled by the kernel for 50 ms of each second, in the middle of a window.
 /// And not on PREEMPT_RT: a machine of two CPUs filled by such processes stood still for good when changing a control group
 /// had to wait for the kernel's RCU thread, which in turn waited for a CPU.
 ///

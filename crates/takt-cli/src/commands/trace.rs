@@ -524,7 +524,7 @@ fn is_changed(trace: &Trace) -> bool {
 }
 
 /// The workload on the machine and with the policy and seed of the trace, whether they are the file's or were the command line's,
-/// and if the trace is of a run, without what a run passes over; one with other tasks is refused.
+/// and if the trace is of a run, without keys that a run ignores; one with other tasks is refused.
 fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let header = &trace.header;
     let prefix = match header.scope.as_str() {

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_with_a_reason() {
+    fn malformed_requests_are_refused_with_a_reason() {
         for (line, why) in [
             ("", "no JSON"),
             ("[]", "no object"),

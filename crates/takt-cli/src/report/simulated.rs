@@ -27,7 +27,7 @@ pub(crate) struct Notes {
     /// Policies that took over, and what they are called.
     switches: Vec<Switch>,
     policies: Policies,
-    /// Rounds of a regulator, if somebody wants them.
+    /// Rounds of a regulator, if they are requested.
     pub(crate) rounds: Option<Rounds>,
     wanted: bool,
 }

@@ -50,7 +50,7 @@ fn the_output_is_a_row_per_set() {
 }
 
 #[test]
-fn of_many_sets_one_that_cannot_meet_its_deadlines_is_judged() {
+fn one_infeasible_set_of_many_decides_the_status() {
     let room = Room::new();
     csv(&room, "0,0,5,4,10\n1,0,1,4,10\n2,0,12,12,10\n3,0,5,4,4\n");
     let done = room.takt(&["analyze", "w.csv", "--sensitivity", "--test", "all"]).expect(0);
@@ -108,7 +108,7 @@ fn a_test_of_one_cpu_says_nothing_about_two() {
 }
 
 #[test]
-fn where_the_growth_is_not_known_exactly_bounds_or_reasons_are_told() {
+fn inexact_growth_has_bounds_or_reasons() {
     let room = Room::new();
     // Coprime periods and one early deadline: the demand comes closest to the time there is after hours of hours.
     csv(&room, "0,a,300000,999983,999983\n0,b,300000,999979,999979\n0,c,290000,900000,999961\n");
@@ -132,7 +132,7 @@ fn where_the_growth_is_not_known_exactly_bounds_or_reasons_are_told() {
 }
 
 #[test]
-fn how_late_jobs_can_be_is_told_in_every_form() {
+fn tardiness_bounds_are_in_every_form() {
     let room = Room::new();
     csv(&room, "0,a,2,3,3\n0,b,2,3,3\n0,c,2,3,3\n1,a,2,2,3\n");
     let of = ["analyze", "w.csv", "--cpus", "2", "--test", "gfb"];

@@ -334,7 +334,7 @@ fn traces_that_differ_or_break_a_rule_are_told() {
         "{said}"
     );
     room.takt(&["trace", "check", "edf.jsonl", &file, "--tolerance", "0ms"]).expect(0);
-    // Somebody else runs while the first still does.
+    // Another process runs while the first still does.
     let broken = room.text("edf.jsonl").replacen("\"type\":\"stop\"", "\"type\":\"block\"", 1);
     fs::write(room.path("broken.jsonl"), broken).unwrap();
     let said = room.takt(&["trace", "check", "broken.jsonl", &file]).expect(1).stdout;

@@ -50,7 +50,7 @@ fn tables_do_what_the_policies_of_the_workloads_did() {
 }
 
 #[test]
-fn what_has_no_place_in_a_table_is_refused_with_its_name() {
+fn features_without_a_table_form_are_refused_by_name() {
     let refused = |text: &str, options: &[&str], wanted: &str| {
         let room = Room::with(text);
         let args = [&["sim", "w.yaml", "--emit-windows", "table.yaml"], options].concat();

@@ -55,7 +55,7 @@ fn compare_all(file: impl Fn(&str) -> PathBuf, text: impl Fn(&str) -> String) {
     for name in names() {
         compare(&file(&name), &text(&format!("{name}.yaml")), &mut wrong);
     }
-    assert!(wrong.is_empty(), "{}\nUPDATE=1 writes the files anew", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}\nUPDATE=1 rewrites the files", wrong.join("\n"));
 }
 
 fn own(name: &str) -> PathBuf {
@@ -97,5 +97,5 @@ fn the_registry_is_listed_as_expected() {
     compare(&own("policies.txt"), &said(&["policies"]), &mut wrong);
     compare(&own("policies-edf.txt"), &said(&["policies", "g-edf"]), &mut wrong);
     compare(&own("policies-rr.txt"), &said(&["policies", "rr"]), &mut wrong);
-    assert!(wrong.is_empty(), "{}\nUPDATE=1 writes the files anew", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}\nUPDATE=1 rewrites the files", wrong.join("\n"));
 }

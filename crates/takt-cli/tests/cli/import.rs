@@ -20,7 +20,7 @@ fn said(output: &Output, status: i32) -> (String, String) {
 
 /// Five of the runs in crates/takt-sim/tests/data/chronos_measured_20t.csv, which names their source.
 #[test]
-fn what_chronos_measured_comes_out() {
+fn the_measurements_of_chronos_are_reproduced() {
     let room = Room::new();
     let set = workloads().join("chronos/20t_nl.ts");
     for (policy, usage, met, utility) in [

@@ -39,7 +39,7 @@ fn check_says_which_jobs_are_cut_off() {
 
 /// Options without an effect are reported before anything is done.
 #[test]
-fn what_has_no_effect_is_refused_or_told() {
+fn options_without_effect_are_refused_or_reported() {
     let refused = |text: &str, args: &[&str], says: &str| {
         let done = Room::with(text).takt(&[&[args[0], "w.yaml"], &args[1..]].concat()).expect(2);
         assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);

@@ -62,7 +62,7 @@ fn skipped_starts_are_recorded_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_a_way_out() {
+fn impossible_requests_are_refused_with_a_way_out() {
     let room = Room::with("windows: [{length: 100, cpu: 0, sc_processes: [{cmd: x, budget: 10}]}]\n");
     let file = example("power.yaml");
     for (args, part) in [

@@ -70,7 +70,7 @@ fn the_seed_alone_decides() {
 }
 
 #[test]
-fn what_is_done_is_not_done_again() {
+fn completed_sets_are_not_repeated() {
     let room = Room::new();
     let whole = room.takt(&with(&[])).expect(0).stdout;
     assert_eq!(room.takt(&with(&["--state", "s.json"])).expect(0).stdout, whole);
@@ -91,7 +91,7 @@ fn what_is_done_is_not_done_again() {
     fs::write(room.path("s.json"), other.to_string()).unwrap();
     let said = room.takt(&with(&["--state", "s.json"])).expect(0).stdout;
     assert_eq!(said.lines().nth(1).unwrap(), format!("3.0,50{}", ",0.0800".repeat(11)));
-    // More sets go on from there, another experiment does not.
+    // More sets continue from there, another experiment does not.
     fs::write(room.path("s.json"), state.to_string()).unwrap();
     let more = ["sweep", "schedulability", "--points", "3.0,3.6", "--sets", "60", "--duration", "1s"];
     let fresh = room.takt(&more).expect(0).stdout;

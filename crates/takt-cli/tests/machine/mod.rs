@@ -26,7 +26,7 @@ pub(crate) use takt_testing::{Capability, skip};
 const TRIES: usize = 4;
 /// So many failures without a stall are the test's. Interrupts and other guests delay single runs by less than a stall.
 const QUIET: usize = 3;
-/// The longest that all tests of a program together go on trying.
+/// The longest that all tests of a program together keep trying.
 const REPEATS: Duration = Duration::from_secs(150);
 /// The longest that all tests of a program together wait for [`calm`].
 const CALM: Duration = Duration::from_secs(100);
@@ -116,7 +116,7 @@ fn here() -> CpuSet {
 }
 
 /// Waits until the host of this virtual machine lets it have its CPUs: until of a tenth of a second of work on each of them no more
-/// than a tick is taken away (steal). Where that takes too long, things go on as they are.
+/// than a tick is taken away (steal). Where that takes too long, the tests continue as they are.
 pub(crate) fn calm() {
     static WAITED: Mutex<Duration> = Mutex::new(Duration::ZERO);
     let stolen = || disturbance::stolen(&here()).unwrap_or(Span::ZERO);

@@ -28,7 +28,7 @@ fn alone(cmd: &str) -> Room {
 }
 
 #[test]
-fn who_ignores_signals_forks_or_hides_is_ended_all_the_same() {
+fn processes_that_ignore_signals_fork_or_hide_are_ended() {
     on_cpus(|| {
         for mechanism in mechanisms() {
             for (what, cmd) in [
@@ -65,7 +65,7 @@ fn a_daemon_keeps_its_run_alive() {
 }
 
 #[test]
-fn who_ends_at_once_ends_the_run() {
+fn a_process_that_ends_at_once_ends_the_run() {
     on_cpus(|| {
         let done = alone("exit 0").takt(&["run", "w.yaml"]).expect(0);
         assert!(done.stdout.contains("all processes ended"), "{}", done.stdout);
@@ -125,7 +125,7 @@ fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
                 drop(command);
                 let pid = running.pid();
                 if by_signal {
-                    until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+                    until("the schedule continues", || room.text("jobs").lines().count() >= 5);
                     running.signal(Signal::TERM);
                 } else {
                     // Its two seconds may be over before there are so many jobs.
@@ -198,7 +198,7 @@ fn stopped_for_a_while() -> Result<(), String> {
     pause(500);
     let before = windows();
     running.signal(Signal::CONT);
-    until("the schedule goes on", || windows() >= before + 30);
+    until("the schedule continues", || windows() >= before + 30);
     running.signal(Signal::INT);
     let run = running.wait().json();
     let lost = run["windows_lost"].as_u64().unwrap();
@@ -300,7 +300,7 @@ fn is_inside(pid: i32, run: i32, mechanism: &str) -> bool {
 }
 
 #[test]
-fn of_a_thousand_that_fork_at_once_none_escapes() {
+fn a_thousand_forking_processes_do_not_escape() {
     on_cpus(|| {
         const EACH: usize = 500;
         let is_program =
@@ -363,7 +363,7 @@ fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
         let mut command = room.command(&["run", "w.yaml", "--duration", "1000s", "--trace", "-"]);
         let running = Running::start_with_own_output(command.stdout(Stdio::from(write)).stderr(Stdio::null()));
         drop(command);
-        until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+        until("the schedule continues", || room.text("jobs").lines().count() >= 5);
         running.signal(Signal::TERM);
         let (pid, _) = running.wait_unchecked();
         until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
@@ -372,7 +372,7 @@ fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn what_ends_badly_has_not_met_its_deadline() {
+fn a_failed_process_has_not_met_its_deadline() {
     on_cpus(|| {
         // A program that is not there, started again for every job: no job is met, and every process failed.
         let room = Room::with(

@@ -187,7 +187,7 @@ fn doctor_removes_what_dead_runs_left_and_nothing_else() {
             let watcher = watchers(pid);
             assert_eq!(watcher.len(), 1);
             kill(watcher[0], Signal::KILL);
-            until("nobody watches", || watchers(pid).is_empty());
+            until("no watcher is left", || watchers(pid).is_empty());
             dead.signal(Signal::KILL);
             dead.wait_unchecked();
             // Any other run that starts now on this machine removes the remains as well, so that they are there is not checked.
@@ -197,7 +197,7 @@ fn doctor_removes_what_dead_runs_left_and_nothing_else() {
             assert!(groups(pid).is_empty() && processes(pid).is_empty(), "{mechanism}: {said}");
             assert!(processes(alive.pid()).len() >= before.min(4), "{mechanism}");
             let records = other.text("t.jsonl").lines().count();
-            until("the other one goes on", || other.text("t.jsonl").lines().count() > records);
+            until("the other one continues", || other.text("t.jsonl").lines().count() > records);
             alive.signal(Signal::TERM);
             alive.wait().expect(0);
         }
@@ -213,7 +213,7 @@ fn two_runs_do_not_harm_each_other() {
         other.takt(&["run", "w.yaml", "--duration", "200ms", "--share-cpus"]).expect(0);
         under_way(&other, &["--share-cpus"]).kill_and_wait();
         let records = room.text("t.jsonl").lines().count();
-        until("the first goes on", || room.text("t.jsonl").lines().count() > records + 20);
+        until("the first continues", || room.text("t.jsonl").lines().count() > records + 20);
         first.signal(Signal::INT);
         let run = first.wait().json();
         assert!(run["ends"].as_array().unwrap().iter().all(serde_json::Value::is_null), "all lived to the end: {run}");

@@ -150,7 +150,7 @@ fn sample(line: &str) -> Result<(String, Labels, f64), String> {
 }
 
 #[test]
-fn what_the_format_does_not_allow_is_refused() {
+fn invalid_expositions_are_refused() {
     let head = "# HELP a_total A.\n# TYPE a_total counter\n";
     let read = Exposition::read(&format!("{head}a_total{{x=\"\\\\\\\"\\n\"}} 1\n")).unwrap();
     assert_eq!(read.value("a_total", &[("x", "\\\"\n")]), Some(1.0));

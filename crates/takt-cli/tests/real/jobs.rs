@@ -71,7 +71,7 @@ fn a_process_per_job_that_is_aborted_is_replaced() {
 
 /// DASA sheds the job of less utility each time, as simulated. The other one leaves the CPU to it.
 #[test]
-fn what_is_shed_accrues_nothing() {
+fn shed_jobs_accrue_nothing() {
     let text = "policy: dasa\ncpus: 0\nlate: abort\ntasks:\n\
                 - {name: x, period: 20ms, runtime: 12ms, utility: 1, init: yes, cmd: exec takt burn --runtime 12ms}\n\
                 - {name: y, period: 20ms, runtime: 12ms, utility: 10, init: yes, cmd: exec takt burn --runtime 12ms}\n";
@@ -256,7 +256,7 @@ fn a_restarted_process_is_scheduled_beside_others() {
         ensure((19..=21).contains(&released) && met + 1 >= released, || "crash".into())?;
         ensure((9..=10).contains(&restarts), || "restarts".into())?;
         ensure(counts(often, ["met"]) >= [550], || "often".into())?;
-        ensure(crash["ended"].is_null(), || "a task that goes on has not ended".into())
+        ensure(crash["ended"].is_null(), || "a task that continues has not ended".into())
     });
 }
 

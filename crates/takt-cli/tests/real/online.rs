@@ -277,7 +277,7 @@ impl Drop for Load {
 }
 
 #[test]
-fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
+fn waits_for_a_cpu_and_overruns_are_reported() {
     on_cpus(|| {
         if takt_linux::disturbance::waited(std::process::id() as i32).is_none() {
             skip(Capability::WaitingTime, "this kernel does not count how long processes wait");

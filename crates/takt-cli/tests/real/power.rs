@@ -298,7 +298,7 @@ fn a_reload_brings_the_frequencies_of_its_slices() {
 }
 
 #[test]
-fn what_a_machine_lacks_is_refused_before_anything_starts() {
+fn missing_capabilities_are_refused_before_the_start() {
     on_cpus(|| {
         let marker = "processes: [{cmd: touch started; exec sleep 1000";
         let text = WINDOWS.replace("processes: [{cmd: exec sleep 1000", marker);

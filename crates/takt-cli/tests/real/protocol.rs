@@ -28,7 +28,7 @@ fn a_script_completes_its_jobs_with_takt_done() {
             // The first one has to start a shell as well; a busy machine may take its time for that.
             ensure(completed >= 8, || run.to_string())?;
             let fastest = run["tasks"][0]["response_ns"]["min"].as_i64().unwrap();
-            ensure(fastest < 60_000_000, || format!("the window is used up: {run}"))
+            ensure(fastest < 60_000_000, || format!("the window is exhausted: {run}"))
         });
     });
 }

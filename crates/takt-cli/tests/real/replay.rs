@@ -90,7 +90,7 @@ fn earliest_deadline_first_replays() {
 }
 
 #[test]
-fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
+fn simulated_effects_are_left_out_of_a_run_and_its_replay() {
     on_cpus(|| {
         attempts(5, || {
             let records = replayed(

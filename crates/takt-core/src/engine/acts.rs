@@ -141,7 +141,7 @@ impl Context<'_> {
             state.record(self.sink, what);
         }
     }
-    /// Passes over an activation whose drawn budget is zero: its number is used up, so that the next draw is another one.
+    /// Skips an activation whose drawn budget is zero: its number is consumed, so that the next draw is another one.
     pub fn pass_activation(&mut self, task: TaskId) {
         self.state.runs[task.index()].next_job += 1;
     }
@@ -167,7 +167,7 @@ impl Context<'_> {
         self.state.windows_lost += count;
         self.state.record(self.sink, RecordKind::WindowsLost { count });
     }
-    /// Grants the task's present job what its own budget leaves it of CPU time, if it has one. When that is used up the engine gives the
+    /// Grants the task's present job what its own budget leaves it of CPU time, if it has one. When that is exhausted the engine gives the
     /// job up, so that it delays no other job, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]). So it does when
     /// that is found at the end of another budget, which a policy grants in place of it: a smaller one.
     #[inline]

@@ -42,7 +42,7 @@ pub enum Command {
         /// Where it runs now.
         place: Place,
     },
-    /// Let the running task go on at another place.
+    /// Let the running task continue at another place.
     Move {
         /// The task.
         task: TaskId,

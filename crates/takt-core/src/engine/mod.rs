@@ -5,8 +5,8 @@
 //! once for a decision, and returns the difference to the previous assignment as the smallest list of commands.
 //!
 //! The order within one instant is fixed: what the driver saw (completions first, as it lists them), then budgets that
-//! are used up, absolute deadlines, the policy's timers, releases; equal ones in the order of task or timer number.
-//! A completion at the deadline meets it, and a budget that ends with its window is used up, not overrun.
+//! are exhausted, absolute deadlines, the policy's timers, releases; equal ones in the order of task or timer number.
+//! A completion at the deadline meets it, and a budget that ends with its window is exhausted, not overrun.
 //!
 //! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs. Of r resources and w jobs that wait for one: the
 //! end of a job adds O(r), a resource given back O(w), a request that has to wait O(n), and a step under [`Late::AbortAtEvent`](crate::model::Late::AbortAtEvent)

@@ -143,7 +143,7 @@ impl State {
     fn reckon_anew(&mut self, task: TaskId, end: Time) {
         let (index, seed, tick) = (task.index(), self.system.seed, self.system.timing.tick);
         let run = &mut self.runs[index];
-        // Successors are reckoned from the planned release of the last job.
+        // Successors are planned from the planned release of the last job.
         let gap = self.system.tasks[index].arrival.next(seed, task, run.job, Time::ZERO);
         run.base = end - gap.map_or(Span::ZERO, |next| next - Time::ZERO);
         (run.pending, run.next_job) = (0, run.job + 1);

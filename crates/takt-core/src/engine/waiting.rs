@@ -31,7 +31,7 @@ impl State {
         run.account(now);
         run.phase = Phase::Blocked;
         let (job, consumed) = (run.job, run.consumed);
-        // A budget that ends in this very instant is used up all the same.
+        // A budget that ends in this very instant is exhausted all the same.
         if run.budget.is_none_or(|left| left + run.notice() > Span::ZERO) {
             self.agenda.remove(task.index());
         }

@@ -72,7 +72,7 @@ pub struct Reservations {
     pub reclaimed: bool,
     /// A reservation may have a deadline before the end of its period.
     pub constrained: bool,
-    /// A server whose budget is used up waits for its next period.
+    /// A server whose budget is exhausted waits for its next period.
     pub hard: When,
 }
 
@@ -89,7 +89,7 @@ pub struct Servers {
     pub background: When,
 }
 
-/// A property of a policy that decides what its results mean, beside what it needs of each task.
+/// A property of a policy that decides what its results mean, beside its needs of each task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fact {
     /// The policy works in quanta. Its guarantee needs releases at multiples of the quantum, and it rounds runtimes up to it.

@@ -114,7 +114,7 @@ impl PartialEq for Program {
 impl Eq for Program {}
 
 impl Behaviour {
-    /// The steps of its jobs in turn: one list, unless a [`Step::WaitPeriod`] lets the program go on with the next job.
+    /// The steps of its jobs in turn: one list, unless a [`Step::WaitPeriod`] lets the program continue with the next job.
     pub fn turns(&self) -> impl Iterator<Item = &[Step]> {
         let steps = match self.steps.split_last() {
             // The end of a program ends a job anyway.

@@ -18,7 +18,7 @@ struct LeastLaxity {
     threshold: Span,
 }
 
-/// The last instant at which the task's job could start, or go on, and still meet its deadline.
+/// The last instant at which the task's job could start or continue and still meet its deadline.
 fn latest_start(task: TaskId, cx: &Context<'_>) -> i64 {
     let deadline = cx.job(task).map_or(Time::MAX, |job| job.deadline);
     if deadline == Time::MAX { i64::MAX } else { deadline.ns() - cx.time_left(task).unwrap_or(Span::ZERO).ns() }

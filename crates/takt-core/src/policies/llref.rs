@@ -172,7 +172,7 @@ impl Llref {
         for (rank, &(Reverse(local), _, _, task)) in self.waiting.iter().enumerate() {
             let event = if rank < cpus {
                 self.chosen.push(task);
-                // Event B: its local time is used up.
+                // Event B: its local time is exhausted.
                 now + local
             } else {
                 // Event C: it has no local laxity left.

@@ -98,12 +98,12 @@ impl Decision {
     pub fn takes_changes(&self) -> bool {
         self.takes_changes
     }
-    /// The single-CPU places `cpus` go on with whom they have, but for `leaves`; who comes in their stead is named by
+    /// The single-CPU places `cpus` keep their tasks but for `leaves`; the tasks in their stead are named by
     /// [`Decision::run`]. It costs what changes instead of O(CPUs). Only for a policy whose last decision still stands there
     /// ([`Context::stands`](super::Context::stands)), and where [`Decision::takes_changes`].
     #[inline]
     pub fn keep(&mut self, cpus: &[Place], leaves: Option<TaskId>) {
-        debug_assert!(self.takes_changes, "a host wants the whole picture");
+        debug_assert!(self.takes_changes, "a host wants complete decisions");
         self.all_kept = cpus.len() == self.cpus;
         if !self.all_kept {
             self.kept.extend_from_slice(cpus);

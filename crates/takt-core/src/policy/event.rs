@@ -25,7 +25,7 @@ pub enum Event {
         /// Its consumption, measured by its budget's clock.
         consumed: Work,
     },
-    /// A budget is used up. The policy replenishes it, ends the job, or lets it wait.
+    /// A budget is exhausted. The policy replenishes it, ends the job, or lets it wait.
     BudgetExpired {
         /// The task.
         task: TaskId,

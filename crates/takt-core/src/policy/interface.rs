@@ -59,13 +59,13 @@ pub trait Policy: Send {
         None
     }
 
-    /// Whether decisions of its guests reach the engine as they are, so that they may keep CPUs ([`Decision::keep`]). A host that reads or
-    /// alters them says no, and so does, without more, every policy; its guests then decide about all of their CPUs.
+    /// Whether decisions of its hosted policies reach the engine as they are, so that they may keep CPUs ([`Decision::keep`]). A host that reads or
+    /// alters them says no, and so does, without more, every policy; its hosted policies then decide about all of their CPUs.
     fn passes_changes(&self) -> bool {
         false
     }
 
-    /// How many timers it uses, its guests' included.
+    /// How many timers it uses, hosted policies included.
     fn timers(&self) -> u16 {
         0
     }

@@ -105,7 +105,7 @@ pub(crate) struct TaskState {
     pub(crate) budget: Option<Span>,
     pub(crate) clock: Clock,
     pub(crate) metered: bool,
-    /// The present budget is the task's own: when it is used up, the job is given up, and the policy is not asked.
+    /// The present budget is the task's own: when it is exhausted, the job is given up, and the policy is not asked.
     pub(crate) own: bool,
     /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
     pub(crate) grants: u64,
@@ -338,7 +338,7 @@ impl TaskState {
         let scaled = !self.is_nominal() && self.clock == Clock::Cpu;
         if scaled { self.speed.time_for(Work::nominal(left)) } else { left }
     }
-    /// How much later than its budget is used up that is noticed; below zero it is earlier, but by no more than half of it, or
+    /// How much later than its budget is exhausted that is noticed; below zero it is earlier, but by no more than half of it, or
     /// the rest of a burst could be granted again and again in ever shorter pieces.
     #[inline]
     pub(crate) fn notice(&self) -> Span {
@@ -400,7 +400,7 @@ pub(crate) struct Cpu {
     pub(crate) task: Option<TaskId>,
     /// The task that ran there last.
     pub(crate) last: Option<TaskId>,
-    /// Decision round in which somebody was last chosen for it.
+    /// Decision round in which a task was last chosen for it.
     pub(crate) round: u64,
 }
 

@@ -212,7 +212,7 @@ impl Histogram {
         (self.words.len() + more).saturating_sub(usize::from(self.limit))
     }
 
-    /// Gives a bucket a counter. Where the memory is used up, the lowest counters become one.
+    /// Gives a bucket a counter. Where the memory is exhausted, the lowest counters become one.
     fn cover(&mut self, bucket: u16) {
         if self.words.is_empty() {
             self.base = bucket;

@@ -364,7 +364,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
     }
 }
 
-/// Tells programs that begin a job what it needs: the scheduler knows which one it is.
+/// Tells programs that begin a job its need: the scheduler knows which one it is.
 fn name_jobs(scheduler: &Scheduler<Machine>, machine: &Machine) {
     let engine = scheduler.engine();
     let system = engine.system();

@@ -71,7 +71,7 @@ impl Account {
 
 proptest! {
     #[test]
-    fn what_the_kernel_writes_is_read(switch in switch()) {
+    fn records_of_the_kernel_are_read(switch in switch()) {
         let formats = formats_of_tests();
         if switch.change == Change::Runs {
             prop_assert_eq!(started(switch.thread as u32, switch.at.ns() as u64), Some(switch));

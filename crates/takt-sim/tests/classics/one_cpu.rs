@@ -121,7 +121,7 @@ fn a_job_alone_keeps_the_cpu_under_round_robin() {
 }
 
 #[test]
-fn who_blocks_or_yields_gets_a_whole_quantum_afterwards() {
+fn a_whole_quantum_follows_a_block_or_a_yield() {
     let sleeps = doing(0, &[run(1), Step::Sleep(ms(1)), run(3)]);
     // a wakes at 2 and queues behind b, whose quantum ends at 4; then it has 3 ms at once.
     expect(&tell(rr(3, false, vec![sleeps, once(0, 6, 100)]), 20), "a0-1 b1-4 a4-7 b7-10", "");
@@ -167,7 +167,7 @@ fn two_jobs_of_equal_laxity_take_turns_no_faster_than_the_threshold() {
 
 #[test]
 fn a_job_with_less_laxity_preempts_by_the_threshold_only() {
-    // At 2 a must go on by 10 (deadline 14, 4 left) and b by 9. At 4 b must by 11, one more than a; and so on.
+    // At 2 a must continue by 10 (deadline 14, 4 left) and b by 9. At 4 b must by 11, one more than a; and so on.
     let tasks = |deadline| vec![once(0, 6, 14), once(2, 3, deadline)];
     expect(&tell(llf(1, tasks(10)), 20), "a0-2 b2-4 a4-6 b6-7 a7-9", "");
     expect(&tell(llf(2, tasks(10)), 20), "a0-3 b3-6 a6-9", "");
@@ -177,7 +177,7 @@ fn a_job_with_less_laxity_preempts_by_the_threshold_only() {
 
 #[test]
 fn an_overrun_job_has_the_laxity_of_one_that_needs_nothing_more() {
-    // a was to take 2 ms and takes 6: from 2 on it must go on by 10, its deadline. b must by 9 and, at 4, by 11. While a is in
+    // a was to take 2 ms and takes 6: from 2 on it must continue by 10, its deadline. b must by 9 and, at 4, by 11. While a is in
     // overrun its latest start does not change any more, and it keeps the CPU.
     let overruns = Task { program: Program::needing(Execution::Series(vec![ms(6)])), ..once(0, 2, 10) };
     let told = tell(llf(1, vec![overruns, once(1, 4, 12)]), 30);

@@ -121,7 +121,7 @@ fn a_timer_of_the_policy_before_is_no_event() {
 }
 
 #[test]
-fn who_runs_at_a_switch_goes_on_without_preemption() {
+fn a_running_job_continues_at_a_switch_without_preemption() {
     // b is the denser from 1 on, but edf runs a, which is due earlier.
     let tasks = || vec![worth(1, once(0, 4, 5)), worth(9, once(1, 1, 20))];
     let chart = |to| {
@@ -141,7 +141,7 @@ fn who_runs_at_a_switch_goes_on_without_preemption() {
 }
 
 #[test]
-fn what_cannot_take_over_changes_nothing() {
+fn a_refused_switch_changes_nothing() {
     let system = || parts([(0, 2, "g-edf", overload()), (2, 1, "edf", overload())]);
     let before = switched(system(), &[], 20);
     for (domain, name) in

@@ -45,7 +45,7 @@ fn a_soft_server_goes_on_and_a_hard_one_waits_on_an_idle_cpu() {
 }
 
 #[test]
-fn who_wakes_up_with_just_its_share_begins_anew_or_not() {
+fn a_wake_up_with_exactly_its_share_renews_or_keeps_the_budget() {
     // At 4 the first server has 2 of 4 ms left, and 4 of 8 ms until its deadline.
     let tasks = || vec![jobs(&[0, 4], &[2, 3], 20, (4, 8)), served(4, 1, 20, (1, 9))];
     let renewed = "a0-2 a4-7 b7-8";
@@ -77,7 +77,7 @@ fn a_job_that_sleeps_loses_its_gift() {
 }
 
 #[test]
-fn who_wakes_up_late_begins_anew_and_who_wakes_up_early_does_not() {
+fn late_wake_ups_renew_the_budget_and_early_ones_keep_it() {
     // At 3 there are 2 ms left for 5 ms, which is less than a half; at 6 two for two are more.
     let tasks = |at| vec![jobs(&[0, at], &[2, 3], 20, (4, 8)), served(at, 1, 20, (1, 9))];
     expect(&tell(with("cbs", &[], tasks(3)), 20), "a0-2 a3-5 b5-6 a6-7", "");
@@ -106,7 +106,7 @@ fn an_overrun_that_is_noticed_late_is_paid_for() {
 
 #[test]
 fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() {
-    // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and used up at
+    // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and exhausted at
     // 14. At 16 they would be more, and it begins again with 3.
     let timing = Timing { resolution: ms(2), ..Timing::default() };
     let at = |at| vec![jobs(&[0, at], &[4, 3], 90, (3, 10))];
@@ -116,7 +116,7 @@ fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() 
 }
 
 #[test]
-fn who_yields_gives_up_the_budget_of_a_hard_server() {
+fn a_yield_returns_the_budget_of_a_hard_server() {
     let steps = vec![run(1), Step::Yield, run(2)];
     let tasks =
         || vec![Task { program: Program::doing(steps.clone()), ..served(0, 3, 30, (4, 8)) }, served(0, 2, 20, (4, 9))];
@@ -163,7 +163,7 @@ fn a_server_that_wakes_up_as_a_job_ends_gets_what_that_leaves() {
 }
 
 #[test]
-fn what_is_left_goes_to_who_lags_with_the_deadline_of_the_giver() {
+fn slack_goes_to_a_lagging_server_with_the_donors_deadline() {
     // b uses up its 2 ms until 2, and lags from then on: its deadline is 20. a leaves 3 ms at 8, with a deadline of 12.
     let tasks = || vec![served(2, 3, 20, (6, 10)), served(0, 5, 10, (2, 10)), served(2, 3, 20, (3, 15))];
     // Under CBS c, with a deadline of 17, comes before b.
@@ -172,7 +172,7 @@ fn what_is_left_goes_to_who_lags_with_the_deadline_of_the_giver() {
 }
 
 #[test]
-fn what_was_given_away_is_not_there_any_more() {
+fn donated_slack_is_no_longer_available() {
     // a leaves 4 ms at 2, for b. Its next job at 3 has nothing until 12, so that its deadline is 24; literally it has 4 ms until
     // 12.
     let tasks = || vec![jobs(&[0, 3], &[2, 4], 40, (6, 12)), served(0, 6, 40, (2, 12)), served(3, 2, 40, (2, 12))];

@@ -32,7 +32,7 @@ fn lowers_early(asks: i64) -> Vec<Task> {
 
 /// A server that has used its budget ahead of time asks for less: no server can have the rest before its deadline.
 #[test]
-fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
+fn returned_bandwidth_is_available_from_the_servers_deadline() {
     for (name, enforcement) in SOUND {
         for (asks, granted) in [(90, false), (199, false), (200, true)] {
             let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", lowers_early(asks)) };
@@ -49,7 +49,7 @@ fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
 
 /// A task that has left may come back, so its share is not there for others.
 #[test]
-fn who_leaves_keeps_its_reservation() {
+fn a_leaving_task_keeps_its_reservation() {
     let a = Task { deadline: None, ..periodic(10, 20) };
     let steps = vec![run(1), Step::Sleep(ms(30)), Step::Call(Call::Runtime(ms(15))), run(1000)];
     let b = Task {

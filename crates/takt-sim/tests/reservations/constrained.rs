@@ -44,7 +44,7 @@ fn a_hard_server_waits_for_its_period_and_not_for_its_deadline() {
 }
 
 #[test]
-fn who_wakes_up_between_its_deadline_and_its_period_waits_for_that() {
+fn a_wake_up_after_the_deadline_waits_for_the_period() {
     // One of 3 is used by 1; at 7, with 2 left, the deadline of 5 has passed and the period begins at 10. Then the deadline is 15.
     let late = jobs(&[0, 7], &[1, 2], (3, 5, 10));
     assert_eq!(charts(std::slice::from_ref(&late)), ["a0-1 a7-9", "a0-1 a10-12"]);
@@ -56,7 +56,7 @@ fn who_wakes_up_between_its_deadline_and_its_period_waits_for_that() {
 }
 
 #[test]
-fn who_wakes_up_with_too_much_for_its_deadline_keeps_less() {
+fn a_wake_up_with_excess_budget_keeps_less() {
     // At 3 there are 3 of 4 left for the 5 ms until 8. Half of them is 2.5: the rest comes with the next budget, at 20 with a deadline
     // of 28. A server whose deadline is its period would begin again.
     let early = |deadline, period| jobs(&[0, 3], &[1, 4], (4, deadline, period));
@@ -73,7 +73,7 @@ fn who_wakes_up_with_too_much_for_its_deadline_keeps_less() {
 
 #[test]
 fn a_budget_that_comes_while_there_is_no_job_gets_out_of_date() {
-    // Used up at 2, so that there are 2 again at 10, until 14. At 12 that is half of it, at 15 it is too late until 20; one that
+    // Exhausted at 2, so that there are 2 again at 10, until 14. At 12 that is half of it, at 15 it is too late until 20; one that
     // has used one of two begins again in either case.
     let come = |at, first| charts(&[jobs(&[0, at], &[first, 2], (2, 4, 10))])[1].clone();
     assert_eq!([come(12, 2), come(12, 1)], ["a0-2 a12-13 a20-21", "a0-1 a12-14"]);
@@ -108,7 +108,7 @@ fn a_share_of_the_period_says_little_of_deadlines() {
 
 /// A server that wakes up in the middle of its budget can have some of it within less than its deadline, for which there must be room.
 #[test]
-fn who_wakes_up_in_the_middle_of_a_budget_is_reckoned_with() {
+fn a_wake_up_within_a_budget_is_accounted() {
     // At 2 it has 1 of 2 left until 4, and another task comes that is to be done by 4, too.
     let sleeper =
         Task { program: Program::doing(vec![run(1), Step::Sleep(ms(1)), run(1)]), ..jobs(&[0], &[2], (2, 4, 10)) };
@@ -201,8 +201,8 @@ impl Entity {
             return;
         }
         let laxity = self.deadline - now;
-        let anew = core::mem::replace(&mut self.fresh, false) || (laxity < 0 && self.next_period() <= now);
-        if anew || (d == p && (self.runtime * d > laxity * q || (!hard && self.runtime * d == laxity * q))) {
+        let renewed = core::mem::replace(&mut self.fresh, false) || (laxity < 0 && self.next_period() <= now);
+        if renewed || (d == p && (self.runtime * d > laxity * q || (!hard && self.runtime * d == laxity * q))) {
             (self.runtime, self.deadline) = (q, now + d);
         } else if d < p && laxity < 0 {
             self.runtime = self.runtime.min(0);

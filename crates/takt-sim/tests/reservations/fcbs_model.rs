@@ -69,7 +69,7 @@ struct Model {
     chart: Vec<(usize, i64, i64)>,
     /// The consumption of each budget: by owner, start and end.
     used: BTreeMap<(usize, i64, i64), i64>,
-    /// Times at which somebody ran after its server's deadline.
+    /// Times at which a task ran after its server's deadline.
     late: Vec<i64>,
     /// Gifts to servers that lag, additions to the next one's budget, bonuses.
     given: [u64; 3],
@@ -255,7 +255,7 @@ fn gifts_create_no_budget_and_no_demand() {
 
 /// By hand, what the paper leaves open: servers as (Q, P, jobs), and who runs when.
 #[test]
-fn what_the_paper_leaves_open() {
+fn cases_that_the_paper_leaves_open() {
     type Servers<'a> = &'a [(i64, i64, &'a [(i64, i64)])];
     let by_hand: [(&str, Servers, &str); 6] = [
         (
@@ -273,7 +273,7 @@ fn what_the_paper_leaves_open() {
         ),
         (
             // a uses all of its budget, and b, which lags, gets nothing of it.
-            "a budget that is used up is no gift",
+            "a budget that is exhausted is no gift",
             &[(3, 10, &[(0, 3)]), (1, 10, &[(0, 4)]), (4, 15, &[(0, 4)])],
             "a0-3 b3-4 c4-8 b8-11",
         ),

@@ -99,7 +99,7 @@ fn sound() -> Vec<PolicySpec> {
 }
 
 #[test]
-fn who_stays_within_its_reservation_meets_its_deadlines_whatever_others_do() {
+fn tasks_within_their_reservations_meet_their_deadlines_beside_overruns() {
     for_all(60, any::<u64>(), |seed| {
         let servers = servers(seed, true);
         for spec in sound() {

@@ -63,7 +63,7 @@ fn with_a_used_up_gift_it_waits_again() {
 }
 
 #[test]
-fn what_is_left_of_a_gift_is_given_away_at_the_border() {
+fn the_rest_of_a_gift_is_donated_at_the_boundary() {
     // a leaves 14 ms at 18 with a deadline of 40, and e has 2 of them until its border. The other 12 are c's, whose deadline
     // stays before that of d at 25.
     let tasks = |second: i64| {
@@ -128,7 +128,7 @@ fn six_films_of_one_kind_and_fourteen_of_another_find_room_on_four_cpus() {
 }
 
 #[test]
-fn who_sleeps_does_not_keep_its_budget_for_later() {
+fn a_sleeping_task_does_not_save_its_budget() {
     // c fills both CPUs in its windows from 7 on. If a went on at 7 with its last millisecond and the deadline of 10, as CBS has
     // it, c would be late at 12 and at 17.
     let bound = |cpu: usize, task: Task| Task { affinity: CpuSet::single(cpu), ..task };

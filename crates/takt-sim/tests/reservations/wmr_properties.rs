@@ -109,7 +109,7 @@ const PLACEMENTS: [&str; 3] = ["ff", "wf", "ffd"];
 /// Sets with a split task that the assignment accepts, on four CPUs, with all kinds of soft tasks beside hard ones, which never
 /// miss. `TAKT_CASES` says how many, `TAKT_SEED` which. Each is run for 20 s, or a second below a thousand cases.
 #[test]
-fn who_stays_within_its_reservation_meets_its_deadlines_on_several_cpus_whatever_others_do() {
+fn tasks_within_their_reservations_meet_their_deadlines_on_several_cpus() {
     let (cases, seed) = (u64::from(takt_testing::cases(100)), takt_testing::seed());
     let length = Span::from_secs(if cases < 1_000 { 1 } else { 20 });
     let mixes: [&[Kind]; 5] = [
@@ -201,7 +201,7 @@ impl Ledger<'_> {
         if !waits {
             return Ok(());
         }
-        // All tasks are periodic from zero on, so their periods are those of the routes, but for jobs that go on in later ones.
+        // All tasks are periodic from zero on, so their periods are those of the routes, but for jobs that continue in later ones.
         let period = self.system.tasks[task.index()].arrival.period().unwrap();
         let window = (since.ns() / period.ns(), place);
         let (last, total) = &mut self.ran[task.index()];
@@ -280,7 +280,7 @@ fn gifts_are_what_others_have_left() {
         any_given.set(any_given.get() + given);
         Ok(())
     });
-    assert!(any_given.get() > Span::ZERO, "nobody had a gift");
+    assert!(any_given.get() > Span::ZERO, "no task had a gift");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn the_same_requests_behind_each_server() {
     // Polls at 0, 5, 10 and 15; between them nothing is left. While the server could run, time does the same to a periodic one.
     expect(&told[0], "b0-4 c4-5 a5-7 c7-9 a10-11 b11-15 a15-17", "");
     expect(&told[1], "b0-4 c4-5 a5-7 c7-9 a10-11 b11-15 a15-17", "");
-    // At 5 the next budget is there before the second request has used up the first one.
+    // At 5 the next budget is there before the second request has exhausted the first one.
     expect(&told[2], "b0-2 a2-3 b3-4 a4-6 b6-7 c7-10 b10-12 a12-14 b14-16", "");
     // 1 ms comes back at 7, and the other at 9.
     expect(&told[3], "b0-2 a2-3 b3-4 a4-5 b5-6 c6-7 a7-8 c8-10 b10-12 a12-14 b14-16", "");
@@ -120,7 +120,7 @@ fn a_server_whose_replenishments_run_out_has_no_budget() {
 }
 
 #[test]
-fn who_sleeps_leaves_its_server_without_work() {
+fn a_sleeping_task_leaves_its_server_idle() {
     let sleeps =
         Task { program: Program::doing(vec![run(1), Step::Sleep(ms(2)), run(1)]), ..served(&[0], &[2], (3, 10)) };
     let charts = ["a0-1 a10-11", "a0-1 a10-11", "a0-1 a3-4", "a0-1 a3-4"];
@@ -183,7 +183,7 @@ fn servers_are_ranked_like_tasks() {
     expect(&by(1, 0), "a1-6 b6-11 a11-12", "");
     // The deadline of the server is 13, that of the task 14.
     expect(&by(2, 0), "a1-7 b7-12", "");
-    // The deadline of the others is the next multiple of their period, 12; until 1 time has used up 1 ms of a periodic one.
+    // The deadline of the others is the next multiple of their period, 12; until 1 time has exhausted 1 ms of a periodic one.
     expect(&tell(with("deferrable-server", &[Some(2)], tasks(0)), 14), "a1-7 b7-12", "");
     expect(&tell(with("periodic-server", &[Some(2)], tasks(0)), 14), "a1-6 b6-11 a12-13", "");
 }

@@ -213,7 +213,7 @@ fn the_rules_of_posix_create_budget() {
 }
 
 #[test]
-fn who_keeps_its_budget_responds_sooner() {
+fn servers_that_keep_their_budgets_respond_sooner() {
     let mut sums = [0_i128; 4];
     for seed in 0..60 {
         let tasks = set(seed, 70);

@@ -55,7 +55,7 @@ fn a_budget_is_one_piece_as_long_as_any_of_the_tasks_has_work() {
 }
 
 #[test]
-fn who_sleeps_lets_the_next_one_run_and_comes_back_ahead() {
+fn a_sleeping_task_lets_the_next_one_run_and_returns_ahead() {
     let sleeps = Task { program: Program::doing(vec![run(1), Step::Sleep(ms(2)), run(1)]), ..behind(&[0], &[2]) };
     for name in ALL {
         let told = tell(sharing(name, &[], server(6, 10), vec![sleeps.clone(), behind(&[0], &[3])]), 20);
@@ -206,7 +206,7 @@ fn handing_jobs_out_to_several_tasks_changes_nothing_but_whose_they_are() {
 
 /// The promises of `takt check` hold: to the tasks beside the server, and to jobs behind it that have deadlines.
 #[test]
-fn what_is_shown_of_tasks_that_share_a_server_holds() {
+fn verdicts_on_tasks_of_a_shared_server_hold() {
     let (shown, served) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     for_all(80, any::<u64>(), |seed| {
         let merged = set(seed, 50 + seed % 40);

@@ -39,7 +39,7 @@ fn a_piece_that_is_used_up_waits_for_its_border() {
 }
 
 #[test]
-fn who_is_done_early_stays_on_the_first_cpu() {
+fn an_early_completion_stays_on_the_first_cpu() {
     let mut tasks = three();
     tasks[2].program.execution = Execution::Series(vec![ms(3), ms(4), ms(6)]);
     let told = tell(placed(2, "edf-wm", "ff", tasks), 30);

@@ -55,7 +55,7 @@ fn accepted_split_sets_meet_their_deadlines() {
             missed, 0,
             "{name} {placement}, set {number} at {total}; repeat with TAKT_SEED={seed} TAKT_CASES={cases}"
         );
-        assert!(moved > 0, "nobody migrates in set {number}");
+        assert!(moved > 0, "no task migrates in set {number}");
         (done, migrations) = (done + 1, migrations + moved);
     }
     println!("{done} sets, {migrations} migrations");
@@ -85,7 +85,7 @@ fn task((load, period, offset, tight, (sporadic, varies)): Row) -> Task {
 }
 
 #[test]
-fn what_is_accepted_meets_its_deadlines() {
+fn accepted_sets_meet_their_deadlines() {
     let period = prop::sample::select(&[20i64, 24, 30, 40, 50, 60, 80, 100, 120][..]);
     let row = (20i64..80, period, 0i64..30, 0i64..120, any::<(bool, bool)>()).prop_map(task);
     let tasks = proptest::collection::vec(row, 2..8);

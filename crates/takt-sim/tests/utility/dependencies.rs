@@ -51,7 +51,7 @@ fn edf_loses_the_chain() {
 }
 
 #[test]
-fn who_holds_what_a_chosen_job_waits_for_runs_in_its_place() {
+fn the_holder_runs_in_place_of_a_chosen_waiter() {
     // By itself T2 is the densest with 10 units for each millisecond, T3 has 3 and T1 1/2.
     for name in ["hvdf", "np-hvdf", "lbesa", "dasa-nd"] {
         for locking in [Locking::Inheritance, Locking::Ceiling] {
@@ -138,7 +138,7 @@ fn jobs(described: &[(i64, u64)]) -> Vec<Task> {
 }
 
 #[test]
-fn of_a_circle_the_least_dense_is_aborted_whoever_closes_it() {
+fn the_least_dense_job_of_a_cycle_is_aborted() {
     for name in EVERY {
         for closes in [A, B] {
             // a needs 2 ms more and b 4, for 4 units each.
@@ -170,7 +170,7 @@ fn a_longer_circle_loses_one_job_and_the_others_go_on() {
 }
 
 #[test]
-fn of_equally_dense_jobs_in_a_circle_the_last_one_is_aborted() {
+fn the_last_of_equally_dense_jobs_in_a_cycle_is_aborted() {
     for name in EVERY {
         let (mut engine, mut records) = begun(name, jobs(&[(2, 4), (2, 4)]));
         does(&mut engine, &mut records, 0, &[wants(A, R), wants(B, S)]);
@@ -287,7 +287,7 @@ fn a_request_is_an_event_of_the_cpu_of_who_holds() {
 
 /// b and c wait for what a holds while it sleeps; b has asked first, c is denser and due earlier.
 #[test]
-fn what_is_returned_goes_to_the_most_urgent() {
+fn a_released_resource_goes_to_the_most_urgent() {
     let locks = |utility, task: Task, work| {
         let steps = [vec![Lock(R)], work, vec![Unlock(R)]].concat();
         worth(utility, Task { program: Program::doing(steps), ..task })

@@ -76,7 +76,7 @@ fn dependent() -> Vec<Task> {
 }
 
 #[test]
-fn who_holds_a_resource_counts_with_those_that_wait_for_it() {
+fn a_holder_counts_with_its_waiters() {
     // W asks at 1 and waits. H, that need not run before 21, is then the densest and the most urgent.
     for name in ["gmua", "ng-gua", "g-gua"] {
         let told = tell(aborting(2, name, dependent()), 30);
@@ -107,7 +107,7 @@ fn a_chain_counts_as_a_whole() {
 }
 
 #[test]
-fn who_waits_in_vain_counts_no_more() {
+fn a_hopeless_waiter_no_longer_counts() {
     let held = |length| vec![Step::Lock(ResourceId(0)), run(length), Step::Unlock(ResourceId(0))];
     let tasks = || {
         vec![
@@ -123,7 +123,7 @@ fn who_waits_in_vain_counts_no_more() {
 }
 
 #[test]
-fn of_jobs_that_wait_for_each_other_the_least_dense_is_aborted() {
+fn the_least_dense_job_of_a_deadlock_is_aborted() {
     let crossed = |first: u16, second: u16| {
         let [first, second] = [first, second].map(ResourceId);
         vec![Step::Lock(first), run(1), Step::Lock(second), run(2), Step::Unlock(second), Step::Unlock(first)]
@@ -207,7 +207,7 @@ fn records(system: System) -> Vec<Record> {
 }
 
 #[test]
-fn what_global_edf_meets_the_non_greedy_ones_run_as_global_edf() {
+fn non_greedy_policies_follow_global_edf_while_it_meets() {
     // Equal deadlines included: both take the earlier release first, then the lower task.
     let (met, all) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     for_all(400, mixed(), |(cpus, tasks)| {
@@ -236,7 +236,7 @@ fn without_dependencies_some_policies_are_one() {
             let run = |cpus, name| records(System { late, ..system(cpus, name, tasks.clone()) });
             prop_assert!(run(cpus, "gmua") == run(cpus, "ng-gua"));
             prop_assert!(run(1, "g-gua") == run(1, "dasa-nd"));
-            // Where late jobs go on, LBESA sheds others for them.
+            // Where late jobs continue, LBESA sheds others for them.
             prop_assert!(late == Late::Continue || run(1, "ng-gua") == run(1, "lbesa"));
         }
         Ok(())

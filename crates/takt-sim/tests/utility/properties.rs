@@ -58,7 +58,7 @@ fn deadlines_are_distinct(records: &[Record]) -> bool {
 }
 
 #[test]
-fn what_can_be_met_with_distinct_deadlines_is_scheduled_exactly_as_by_edf() {
+fn feasible_sets_with_distinct_deadlines_run_as_under_edf() {
     let sets = prop_oneof![underload(), single_jobs()];
     for_all(400, sets, |tasks| {
         let edf = tell(system(1, "edf", tasks.clone()), 300);
@@ -231,7 +231,7 @@ fn done_together(name: &str, late: Late, jobs: &[(i64, i64, u64)]) -> Told {
 }
 
 #[test]
-fn of_equal_jobs_that_come_together_as_many_as_possible_are_met() {
+fn as_many_equal_simultaneous_jobs_as_possible_are_met() {
     for name in ["dasa-nd", "dasa"] {
         for_all(400, (together(1u64..50), lates()), |(mut jobs, late)| {
             let utility = jobs[0].2;
@@ -245,7 +245,7 @@ fn of_equal_jobs_that_come_together_as_many_as_possible_are_met() {
 
 /// Each is worth more, and denser, than all lesser ones together.
 #[test]
-fn of_jobs_that_come_together_and_outweigh_all_lesser_ones_the_best_are_met() {
+fn the_best_of_simultaneous_jobs_are_met() {
     for name in ["dasa-nd", "dasa"] {
         for_all(400, (together(Just(0)).prop_shuffle(), lates()), |(mut jobs, late)| {
             jobs.iter_mut().enumerate().for_each(|(index, job)| job.2 = 16u64.pow(index as u32));

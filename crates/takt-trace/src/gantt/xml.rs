@@ -21,7 +21,7 @@ pub fn page(width: &dyn Display, height: &dyn Display, head: &str, body: &str) -
     )
 }
 
-/// Text as it stands in XML, between tags or in an attribute. Control characters become U+FFFD. O(length).
+/// Text as written in XML, between tags or in an attribute. Control characters become U+FFFD. O(length).
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

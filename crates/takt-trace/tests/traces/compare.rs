@@ -48,7 +48,7 @@ fn a_shift_is_measured() {
 }
 
 #[test]
-fn what_was_removed_is_reported() {
+fn removed_records_are_reported() {
     takt_testing::for_all(256, (any_trace(), any::<prop::sample::Index>()), |(trace, pick)| {
         let points: Vec<usize> = (0..trace.records.len())
             .filter(|i| {

@@ -51,7 +51,7 @@ fn a_trace_that_was_cut_off_yields_a_prefix() {
 }
 
 #[test]
-fn what_the_files_look_like() {
+fn the_form_of_the_files() {
     let (_, edf) = &samples()[0];
     let start = |format| {
         let text = String::from_utf8(write(edf, format)).unwrap();

@@ -159,7 +159,7 @@ fn each_fault_is_found() {
     s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
     s.request(1, 0, 0, true).request(1, 1, 1, true).request(2, 0, 1, false).stop(2, 0, 0, 0, StopReason::Blocked);
     s.request(3, 1, 0, false).stop(3, 1, 0, 1, StopReason::Blocked);
-    case("a deadlock that nobody noticed", s.end(5), None);
+    case("an unnoticed deadlock", s.end(5), None);
     let mut s = one();
     s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
     s.request(1, 0, 0, true).request(2, 1, 0, false).stop(2, 1, 0, 1, StopReason::Blocked);

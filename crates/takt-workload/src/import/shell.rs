@@ -28,7 +28,7 @@ pub(super) struct Word {
 pub(super) struct Command {
     /// At least one.
     pub(super) words: Vec<Word>,
-    /// The keyword of the loop, condition or function that it stands in: it may be called many times, or never.
+    /// The keyword of the loop, condition or function that encloses it: it may be called many times, or never.
     pub(super) inside: Option<Place>,
 }
 
@@ -195,7 +195,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Passes over a parenthesis and what it encloses.
+    /// Skips a parenthesis and its content.
     fn parenthesis(&mut self) {
         let mut depth = 0;
         while let Some(c) = self.next() {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_called_often_or_never_is_marked() {
+    fn conditional_calls_are_marked() {
         assert_eq!(lines("for i in 1 2\ndo\n a $i\ndone\nb\n"), ["for: a|?$i", "b"]);
         assert_eq!(
             lines("while ! a; do b; done; if c; then T=1; fi; d $T"),

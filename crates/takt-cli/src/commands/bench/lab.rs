@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_measured_and_its_limit_have_one_unit() {
+    fn a_measure_and_its_limit_have_one_unit() {
         let claim = |what: &str, measured, limit| Claim { what: what.into(), measured, limit, holds: Some(true) };
         let claims = [
             claim("loss", cell(997), vec!["1.5 x ".into(), cell(1_000_000), " = ".into(), cell(1_500_000)]),

@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_given_is_not_lost() {
+    fn time_outside_the_windows_is_not_lost() {
         let ms = Span::from_ms;
         let windows = Windows { start: ms(100), length: ms(10), granted: ms(9) };
         // From the middle of window 0 to the middle of window 2: two pauses of 1 ms, two borders.

@@ -1,4 +1,4 @@
-//! The periodic server, whose budget is used up also by time without work.
+//! The periodic server, whose budget is exhausted also by time without work.
 //!
 //! Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005. Invariant: to everybody else it is a
 //! periodic task with the runtime Q and the period P that may need less.

@@ -251,7 +251,7 @@ impl<R: Rule> Queues<R> {
         self.place(task, cx);
     }
 
-    /// The engine takes the budget for used up.
+    /// The engine takes the budget for exhausted.
     pub(super) fn told(&mut self, task: TaskId) {
         self.members[task.index()].told = true;
     }
@@ -421,7 +421,7 @@ impl<R: Rule> Queues<R> {
             // In the background it runs until there is a budget again.
             if member.charged { Some(rule.left(now)) } else { rule.next(now).map(|next| next - now) }
         });
-        // A budget that is used up already is noticed a moment later.
+        // A budget that is exhausted already is noticed a moment later.
         let amount = [own, limit].into_iter().flatten().min()?.max(Span::from_ns(1));
         (told || cx.budget_left(task) != Some(amount)).then_some(amount)
     }

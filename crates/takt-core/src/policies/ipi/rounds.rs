@@ -271,7 +271,7 @@ impl Ipi {
         changed
     }
 
-    /// The regulator: from the measured bursts of the round that is over to those of the next. Somebody is ready. O(n).
+    /// The regulator: from the measured bursts of the round that is over to those of the next. A task is ready. O(n).
     fn regulate(&mut self, home: usize, cx: &mut Context<'_>) {
         let core = &self.cores[home];
         let (ended, first) = (core.set_point, core.first);

@@ -66,7 +66,7 @@ impl Seats {
     }
 
     /// The three passes where tasks are bound to some CPUs: who runs stays, and the others find a CPU, first where they ran
-    /// last, so that a running job is moved only if it stands in the way of one of them.
+    /// last, so that a running job is moved only if it blocks one of them.
     pub(super) fn keep_and_find(&mut self, chosen: &[TaskId], lent: &[Place], cx: &Context<'_>) {
         for &task in chosen {
             if let Some(place) = cx.place_of(task).filter(|p| self.is_free(*p) && cx.may_run(task, *p)) {

@@ -76,7 +76,7 @@ trait Rule: Send + Sized + 'static {
         false
     }
 
-    /// The server's budget is used up, and the rule has no other one. Whether it waits until the rule gives it one, because a
+    /// The server's budget is exhausted, and the rule has no other one. Whether it waits until the rule gives it one, because a
     /// server leaves something or by [`Rule::alarm`].
     fn holds(&mut self, task: TaskId, servers: &mut Servers) -> bool {
         let _ = (task, servers);
@@ -156,7 +156,7 @@ impl<R: Rule> Reservations<R> {
         }
     }
 
-    /// Queues a server that may run, with a budget that is not used up.
+    /// Queues a server that may run, with a budget that is not exhausted.
     fn queue(&mut self, task: TaskId, cx: &mut Context<'_>) {
         while self.servers.is_used_up(task) {
             if self.rule.restores(task, &mut self.servers) {
@@ -194,7 +194,7 @@ impl<R: Rule> Reservations<R> {
         }
     }
 
-    /// Another budget, if that of a server that would run is used up. One whose job has blocked waits for its waking up.
+    /// Another budget, if that of a server that would run is exhausted. One whose job has blocked waits for its waking up.
     fn settle(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let server = self.servers.get(task);
         if server.busy && !server.throttled && self.servers.is_used_up(task) {

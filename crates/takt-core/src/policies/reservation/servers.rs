@@ -204,7 +204,7 @@ impl Servers {
         }
     }
 
-    /// Whether the budget is used up: less than a nanosecond is left.
+    /// Whether the budget is exhausted: less than a nanosecond is left.
     pub(super) fn is_used_up(&self, task: TaskId) -> bool {
         self.get(task).left < self.rate(task)
     }
@@ -364,7 +364,7 @@ impl Servers {
         let (left, rate) = (self.get(task).left, self.rate(task));
         let whole = Span::from_ns(i64::try_from(left / rate).unwrap_or(i64::MAX));
         let own = cx.own_budget_left(task).unwrap_or(Span::MAX);
-        // A budget that is used up already is noticed a moment later.
+        // A budget that is exhausted already is noticed a moment later.
         let amount = whole.min(own).max(Span::from_ns(1));
         let told = core::mem::take(&mut self.get_mut(task).told);
         (told || cx.budget_left(task) != Some(amount)).then_some(amount)

@@ -79,7 +79,7 @@ pub struct Refused {
 ///
 /// A task that no cluster accepts goes to the least utilised one. Where that takes an exact test, the CPU accepts no further
 /// task: those that are placed later must not suffer from it. A scope with one cluster for all CPUs refuses nothing. O(n m)
-/// tests for n tasks and m CPUs; all of them together have the effort of one long search, and a test that has used up its part of
+/// tests for n tasks and m CPUs; all of them together have the effort of one long search, and a test that has exhausted its part of
 /// it counts as a no.
 #[must_use]
 pub fn pack(build: &Build<'_>) -> Packed {

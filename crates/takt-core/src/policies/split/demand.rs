@@ -75,7 +75,7 @@ impl Effort {
         found
     }
 
-    /// Takes so many looks; `false` when they are used up.
+    /// Takes so many looks; `false` when they are exhausted.
     pub fn spend(&mut self, looks: usize) -> bool {
         match self.0.checked_sub(looks as u64) {
             Some(left) => {

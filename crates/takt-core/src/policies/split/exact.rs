@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_bounds_leave_open_is_decided_exactly() {
+    fn inconclusive_bounds_are_decided_exactly() {
         let thirds = sum(&[(1, 3), (1, 3), (1, 3)]);
         assert_eq!(thirds.compare_whole(1), Ordering::Equal);
         assert_eq!(thirds.compare(&sum(&[(1, 7), (6, 7)])), Ordering::Equal);

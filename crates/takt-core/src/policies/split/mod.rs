@@ -153,7 +153,7 @@ struct Journey {
     ended: Time,
     /// The present stop.
     stop: usize,
-    /// The piece of this stop is used up.
+    /// The piece of this stop is exhausted.
     waits: bool,
     /// The handler of an aborted job stays where it is.
     stays: bool,
@@ -276,7 +276,7 @@ impl SemiPartitioned {
         *journey = Journey { start: journey.start, ended: now, ..FRESH };
     }
 
-    /// The piece of this stop is used up.
+    /// The piece of this stop is exhausted.
     fn budget_expired(&mut self, task: TaskId, cx: &mut Context<'_>) {
         if self.has_next(task) {
             self.leave(task);

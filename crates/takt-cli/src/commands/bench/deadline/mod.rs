@@ -41,7 +41,7 @@ pub(super) struct Args {
     tolerance: Option<Span>,
 }
 
-/// How the kernel comes to see that a budget is used up.
+/// How the kernel comes to see that a budget is exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Noticed {
     /// The process reads its clock of CPU time all the while, and the kernel looks at the budget each time.
@@ -258,7 +258,7 @@ fn allowed() -> Result<(), Failure> {
     })
 }
 
-/// Whether the end of a budget is noticed at the tick. The first pattern tells, whose budget is used up before a tick; of a few
+/// Whether the end of a budget is noticed at the tick. The first pattern tells, whose budget is exhausted before a tick; of a few
 /// times, since the host of a virtual machine may have it noticed early.
 fn noticed(stage: &Stage) -> Result<Noticed, Failure> {
     const TIMES: u32 = 3;

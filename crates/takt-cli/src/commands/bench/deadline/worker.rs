@@ -108,7 +108,7 @@ impl Meter {
     /// Uses so much CPU time.
     ///
     /// Whenever a process reads its clock of CPU time, the kernel brings its account up to date and takes it off the CPU if
-    /// its budget is used up. One that does so all the while has exact budgets. Otherwise only the monotonic clock is read, which
+    /// its budget is exhausted. One that does so all the while has exact budgets. Otherwise only the monotonic clock is read, which
     /// tells the same as long as nothing comes between, and the kernel looks at the budget when its own timer tells it to, and
     /// when the process goes to sleep or begins to run again.
     fn burn(&mut self, amount: Span) -> bool {

@@ -74,7 +74,7 @@ impl Set {
     }
 
     /// Tasks of a file, without their budgets and CPUs: each job needs its declared runtime. `None` if one of them is not
-    /// periodic, does not say what it needs, or has steps; a task without a deadline has its period as one.
+    /// periodic, declares no need, or has steps; a task without a deadline has its period as one.
     pub(super) fn custom(name: &str, names: Vec<String>, tasks: &[Task]) -> Option<Set> {
         let sound = |t: &Task| {
             matches!(t.arrival, Arrival::Periodic { .. }) && t.runtime.is_some() && t.program.steps.is_empty()

@@ -17,13 +17,13 @@ pub(super) fn all<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
                     let result = work(job);
-                    *results[index].lock().expect("nobody panics with it") = Some(result);
+                    *results[index].lock().expect("no worker panics with it") = Some(result);
                     progress.inc(1);
                 }
             });
         }
     });
     progress.finish();
-    let result = |slot: Mutex<Option<R>>| slot.into_inner().expect("nobody panics with it").expect("it was done");
+    let result = |slot: Mutex<Option<R>>| slot.into_inner().expect("no worker panics with it").expect("it was done");
     results.into_iter().map(result).collect()
 }
