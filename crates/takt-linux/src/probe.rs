@@ -2,6 +2,7 @@
 
 use crate::blocking;
 use crate::control;
+use crate::isolate::{Isolator, Linux};
 use crate::job_end::{JobEnd, Tracepoints};
 use crate::layout::{Hierarchy, Layout, LayoutKind};
 use crate::mechanism::{Choice, Mechanism};
@@ -376,6 +377,11 @@ fn cpus() -> Finding {
 fn isolation() -> Finding {
     let isolated = cpu_list("/sys/devices/system/cpu/isolated");
     let tickless = cpu_list("/sys/devices/system/cpu/nohz_full");
+    let foreign = Isolator::new(Linux::look()).map_or_else(|_| Vec::new(), |isolator| isolator.foreign());
+    if let Some(set) = foreign.first() {
+        let fix = format!("in a container of that Takt: takt isolate undo --all; if it is gone: rmdir {}", foreign.join(" "));
+        return weak("isolation", format!("the journal of this system does not have the isolation {set}"), &fix);
+    }
     if isolated.is_empty() {
         let fix = "boot with isolcpus=managed_irq,domain,LIST nohz_full=LIST, or keep other work away by cpusets";
         return weak("isolation", "no CPU is isolated", fix);

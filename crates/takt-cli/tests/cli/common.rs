@@ -13,6 +13,11 @@ use takt_trace::{Format, Trace};
 /// The program under test.
 pub(crate) const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 
+/// The program of these tests. A campaign measures the one that is released.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("TAKT_PROGRAM").map_or_else(|| TAKT.into(), PathBuf::from)
+}
+
 /// The longest that any run may take before it is killed and the test fails. It ends what hangs, and judges no speed: under load an
 /// experiment of some seconds can take minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -83,8 +88,7 @@ impl Room {
     }
     /// `takt` with these arguments, in this directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        // A campaign measures the program as it is released.
-        let mut command = Command::new(std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| TAKT.into()));
+        let mut command = Command::new(program());
         command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
         command
     }

@@ -3,7 +3,7 @@
 //! As root, these tests run `takt` and the attacker as two users without rights, by setpriv.
 
 use super::clients::compiled_text;
-use crate::common::{Room, Running, TAKT, attempts, ensure, groups, kill, processes, starters, until, watchers};
+use crate::common::{Room, Running, attempts, ensure, groups, kill, processes, program, starters, until, watchers};
 use crate::machine::{Capability, always, on_cpus, skip};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -129,7 +129,7 @@ pub(super) fn public(text: &str) -> Option<Room> {
     }
     let room = Room::with(text);
     fs::set_permissions(room.path(""), fs::Permissions::from_mode(0o777)).expect("its owner");
-    fs::copy(TAKT, room.path("takt")).expect("a copy");
+    fs::copy(program(), room.path("takt")).expect("a copy");
     Some(room)
 }
 
@@ -548,7 +548,7 @@ fn links_of_another_user_lead_to_no_file_of_root() {
         assert_eq!(seen.lines().next(), own.to_str());
         let path = format!(
             "none /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{}",
-            PathBuf::from(TAKT).parent().expect("a folder").display()
+            program().parent().expect("a folder").display()
         );
         assert_eq!(seen.lines().nth(1), Some(path.as_str()));
         // The shell adds some.

@@ -67,8 +67,8 @@ const OTHERS: &str = "/takt-others";
 const NAME_MAX: usize = 32;
 
 /// The group of an isolation, below the mount.
-fn group_of(name: &str) -> String {
-    format!("/takt-isolate-{name}")
+pub(super) fn group_of(name: &str) -> String {
+    format!("/{}{name}", neighbours::SET)
 }
 
 /// The kernel has refused something that root may do elsewhere.
@@ -677,6 +677,14 @@ impl<K: Kernel> Isolator<K> {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.journal.isolations.iter().map(|isolation| isolation.name.clone()).collect()
+    }
+
+    /// Sets of isolations that this journal does not have: a container with a journal of its own has made them, or has left them behind. O(sets).
+    pub(crate) fn foreign(&self) -> Vec<String> {
+        let Some((_, mount)) = self.kernel.hierarchy() else { return Vec::new() };
+        let own = |name: &str| self.journal.isolations.iter().any(|i| group_of(&i.name)[1..] == *name);
+        let names = self.kernel.names(&mount).into_iter();
+        names.filter(|name| name.starts_with(neighbours::SET) && !own(name)).map(|name| format!("{mount}/{name}")).collect()
     }
 
     /// Moves a process into the set of an isolation. Undoing the isolation moves it back.

@@ -415,6 +415,11 @@ fn refusals_name_the_cause_and_change_nothing() {
     let refused = |request: Request| model.isolator().create(&request).unwrap_err();
     let Refusal::InUse(reason, fix) = refused(request("rt", "1")) else { panic!("another refusal") };
     assert!(reason.contains("/cg/docker") && fix.contains("leave out the step `exclusive`"), "{reason}: {fix}");
+    // One of a container that has a journal of its own.
+    model.state.borrow_mut().files.insert("/cg/takt-isolate-run-7/cpuset.cpus".into(), "0".into());
+    assert_eq!(model.isolator().foreign(), ["/cg/takt-isolate-run-7"]);
+    assert!(refused(request("rt", "0")).fix().ends_with("rmdir /cg/takt-isolate-run-7"));
+    model.state.borrow_mut().files.remove("/cg/takt-isolate-run-7/cpuset.cpus");
     assert!(matches!(refused(request("rt", "4")), Refusal::MissingCpus(_)), "no such CPU");
     assert!(matches!(refused(request("rt", "0-3")), Refusal::Request(..)), "no CPU for the others");
     assert!(matches!(refused(request("a b", "0")), Refusal::Request(..)), "a name with a blank");

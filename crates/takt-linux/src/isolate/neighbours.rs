@@ -9,6 +9,9 @@ use takt_core::cpus::CpuSet;
 /// The sets that `cset shield` makes below the root (cset-shield(1)).
 const CSET: [&str; 3] = ["user", "system", "root"];
 
+/// How the name of each set of an isolation begins.
+pub(super) const SET: &str = "takt-isolate-";
+
 /// The way to remove a set that has CPUs of an isolation.
 pub(super) fn remedy(name: &str, path: &str, common: &CpuSet) -> String {
     match name {
@@ -20,6 +23,9 @@ pub(super) fn remedy(name: &str, path: &str, common: &CpuSet) -> String {
                 "systemctl set-property {name} AllowedCPUs=, without CPU {common}; or leave out the step `exclusive`"
             )
         }
+        _ if name.starts_with(SET) => format!(
+            "it is an isolation of another Takt, as in a container: takt isolate undo --all there; if that container is gone: rmdir {path}"
+        ),
         _ => format!("take CPU {common} from {path}/cpuset.cpus, end its owner, or leave out the step `exclusive`"),
     }
 }

@@ -1,6 +1,6 @@
 //! Whether isolations still are as they were created, and what runs on their CPUs nevertheless.
 
-use super::change::Isolator;
+use super::change::{Isolator, group_of};
 use super::journal::Phase;
 use super::machine::Kernel;
 use super::refusal::Refusal;
@@ -49,7 +49,7 @@ impl<K: Kernel> Isolator<K> {
         let threads = self.kernel.threads();
         let status = |isolation: &super::journal::Isolation| {
             let group = self.group_of(&isolation.name);
-            let below = format!("/takt-isolate-{}", isolation.name);
+            let below = group_of(&isolation.name);
             let inside = |of: &str| of == below || of.starts_with(&format!("{below}/"));
             let members = threads.iter().filter(|thread| inside(&thread.group));
             let claims = |s: &&super::journal::Setting| s.claims.iter().any(|(owner, _)| *owner == isolation.name);
@@ -79,7 +79,7 @@ impl<K: Kernel> Isolator<K> {
         let mut find = |step, holds, found: String| findings.push(Finding { step, holds, found });
         let read = |file: &str| self.kernel.read(&format!("{group}/{file}")).unwrap_or_else(|e| e.to_string());
         let threads = self.kernel.threads();
-        let own = format!("/takt-isolate-{name}");
+        let own = group_of(name);
         let outside = |group: &str| group != own && !group.starts_with(&format!("{own}/"));
         for step in &isolation.steps {
             match step {
