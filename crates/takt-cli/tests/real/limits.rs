@@ -1,6 +1,6 @@
 //! Limits of the process and outputs that fail, around runs: each is named, and nothing is left.
 
-use crate::common::{Done, Room, Running, mechanisms, until};
+use crate::common::{Done, Room, Running, groups, mechanisms, processes, starters, until, watchers};
 use crate::machine::{Capability, always, on_cpus, skip};
 use std::fs;
 use std::process::Command;
@@ -196,8 +196,13 @@ fn random_limits() {
             args.extend([&[][..], &["--record", "r.steps"], &["--no-control"]][below(3) as usize]);
             let after = ["", "", ">&-", ">/dev/full"][below(4) as usize];
             let running = started(&room, &limit, &args, after);
-            let done = running.wait();
-            let what = format!("{number}: {limit} {args:?} {after}, {tasks} processes: {}", done.stderr);
+            let (pid, done) = running.wait_unchecked();
+            let what = format!("{number}: {limit} {args:?} {after}, {tasks} processes: {} {}", done.status, done.stderr);
+            // Only a run that the kernel or an exhausted memory has ended leaves its groups to the watcher.
+            let left = groups(pid);
+            always(left.is_empty() || done.status.code().is_none(), || format!("{left:?} are left by {what}"));
+            let ended = || groups(pid).is_empty() && processes(pid).is_empty() && watchers(pid).is_empty();
+            until("nothing is left", || ended() && starters(pid).is_empty());
             // The loader of programs, and an exhausted memory, end a process before it can say more. So does the kernel, where the program is
             // larger than the limit.
             let is_loader = done.stderr.contains("shared librar") || done.stderr.contains("cannot allocate");
