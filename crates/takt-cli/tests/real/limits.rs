@@ -198,9 +198,9 @@ fn random_limits() {
             let running = started(&room, &limit, &args, after);
             let (pid, done) = running.wait_unchecked();
             let what = format!("{number}: {limit} {args:?} {after}, {tasks} processes: {} {}", done.status, done.stderr);
-            // Only a run that the kernel or an exhausted memory has ended leaves its groups to the watcher.
-            let left = groups(pid);
-            always(left.is_empty() || done.status.code().is_none(), || format!("{left:?} are left by {what}"));
+            // A run that the kernel or an exhausted memory has ended leaves its groups to the watcher, and no other run does.
+            let (left, dies) = (groups(pid), done.status.code().is_none() || done.stderr.contains("[out-of-memory]"));
+            always(left.is_empty() || dies, || format!("{left:?} are left by {what}"));
             let ended = || groups(pid).is_empty() && processes(pid).is_empty() && watchers(pid).is_empty();
             until("nothing is left", || ended() && starters(pid).is_empty());
             // The loader of programs, and an exhausted memory, end a process before it can say more. So does the kernel, where the program is
