@@ -2,18 +2,22 @@
 //!
 //! A file is locked (`flock`) while a command writes it, so that a second command does not destroy it. The kernel releases the lock when the process
 //! ends, however that happens. A file system without such locks is used without them.
+//!
+//! No regular file is opened with a wait. Another user could put a pipe without a reader in its place, or hold a lease of it (fcntl(2)), for which an
+//! open waits 45 s.
 
 use crate::failure::Failure;
+use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use takt_workload::Code;
 
-/// A process that was just killed may still hold its locks. They are waited for so often, for so long each.
+/// A process that was just killed may still hold its locks, and a server of files ends its lease on request. They are waited for so often, for so long each.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -72,17 +76,18 @@ impl Drop for Locked {
 /// Why a file cannot be locked.
 #[derive(Debug)]
 pub(crate) enum Unlocked {
-    /// Another process writes it.
+    /// Another process writes it, or has a lease of it: the rest of a sentence about the file.
     InUse(String),
     Failed(io::Error),
 }
 
 impl Unlocked {
-    fn failure(self, path: &Path) -> Failure {
+    /// The failure of a command that has to read or write (`action`) this file.
+    pub(crate) fn failure(self, action: &str, path: &Path) -> Failure {
         match self {
-            Unlocked::Failed(e) => Failure::file("write", path, &e),
-            Unlocked::InUse(by) => {
-                let message = format!("`{}` is being written by {by}", path.display());
+            Unlocked::Failed(e) => Failure::file(action, path, &e),
+            Unlocked::InUse(how) => {
+                let message = format!("`{}` {how}", path.display());
                 Failure::machine(Code::FileInUse, message, "name another file, or wait for the end of that process")
             }
         }
@@ -93,9 +98,41 @@ impl From<Unlocked> for io::Error {
     fn from(why: Unlocked) -> io::Error {
         match why {
             Unlocked::Failed(e) => e,
-            Unlocked::InUse(_) => io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it"),
+            Unlocked::InUse(_) => io::Error::new(io::ErrorKind::ResourceBusy, "another process has it in use"),
         }
     }
+}
+
+/// Opens a regular file. `None` if it is no regular file.
+///
+/// # Errors
+/// It cannot be opened, or another process has a lease of it.
+pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> Result<Option<File>, Unlocked> {
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let mut tries = 0;
+    let file = loop {
+        tries += 1;
+        match options.open(path) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && tries < TRIES => std::thread::sleep(PAUSE),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(Unlocked::InUse("is leased by another process (fcntl(2))".into()));
+            }
+            // A pipe without a reader.
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => return Ok(None),
+            opened => break opened.map_err(Unlocked::Failed)?,
+        }
+    };
+    let is_file = file.metadata().map_err(Unlocked::Failed)?.is_file();
+    Ok(is_file.then_some(file))
+}
+
+/// Creates or empties a regular file.
+///
+/// # Errors
+/// As [`open`]; it is no regular file.
+pub(crate) fn fresh(path: &Path) -> Result<File, Unlocked> {
+    let other = || Unlocked::Failed(io::Error::other("it is no regular file any more"));
+    open(File::options().write(true).create(true).truncate(true), path)?.ok_or_else(other)
 }
 
 /// Locks a file that is open for writing. `None` if this process has locked it already.
@@ -113,7 +150,7 @@ pub(crate) fn lock_open(file: File, path: &Path, is_new: bool) -> Result<Option<
     while let Ok(false) = takt_linux::lock_as_writer(&file) {
         tries += 1;
         if tries == TRIES {
-            return Err(Unlocked::InUse(takt_linux::lock_holder(&known)));
+            return Err(Unlocked::InUse(format!("is being written by {}", takt_linux::lock_holder(&known))));
         }
         std::thread::sleep(PAUSE);
     }
@@ -127,11 +164,8 @@ pub(crate) fn lock_open(file: File, path: &Path, is_new: bool) -> Result<Option<
 fn open_locked(path: &Path) -> Result<Option<Locked>, Unlocked> {
     loop {
         let is_new = !path.exists();
-        let file = OpenOptions::new().append(true).create(true).open(path).map_err(Unlocked::Failed)?;
+        let Some(file) = open(File::options().append(true).create(true), path)? else { return Ok(None) };
         let known = file.metadata().map_err(Unlocked::Failed)?;
-        if !known.is_file() {
-            return Ok(None);
-        }
         let locked = lock_open(file, path, is_new)?;
         // The file may have been replaced or removed meanwhile, by the process that had the lock.
         if locked.is_none() || fs::metadata(path).is_ok_and(|now| identity(&now) == identity(&known)) {
@@ -152,7 +186,7 @@ pub(crate) struct Outputs {
 /// # Errors
 /// It cannot be written, or another process writes it.
 pub(crate) fn writable(path: &Path) -> Result<Outputs, Failure> {
-    let locked = open_locked(path).map_err(|why| why.failure(path))?;
+    let locked = open_locked(path).map_err(|why| why.failure("write", path))?;
     Ok(Outputs { _locked: locked.into_iter().collect() })
 }
 
@@ -213,11 +247,17 @@ impl Write for Output {
 /// # Errors
 /// Status 2 when the file cannot be created, 3 when another process writes it.
 pub(crate) fn create(path: &Path) -> Result<Output, Failure> {
-    let failed = |e: &io::Error| Failure::file("write", path, e);
+    created(path).map_err(|why| why.failure("write", path))
+}
+
+/// As [`create`], with the error of the system.
+pub(crate) fn created(path: &Path) -> Result<Output, Unlocked> {
     // A pipe is opened once, since that may wait for its reader.
-    let is_file = !path.exists() || path.is_file();
-    let locked = if is_file { open_locked(path).map_err(|why| why.failure(path))? } else { None };
-    let file = File::create(path).map_err(|e| failed(&e))?;
+    if path.exists() && !path.is_file() {
+        return Ok(Output { file: File::create(path).map_err(Unlocked::Failed)?, _locked: None });
+    }
+    let locked = open_locked(path)?;
+    let file = fresh(path)?;
     let keep = |mut locked: Locked| {
         locked.keep();
         locked
@@ -230,7 +270,7 @@ pub(crate) fn create(path: &Path) -> Result<Output, Failure> {
 /// # Errors
 /// It cannot be written, or another process writes it.
 pub(crate) fn lock(path: &Path) -> Result<Option<Locked>, Failure> {
-    open_locked(path).map_err(|why| why.failure(path))
+    open_locked(path).map_err(|why| why.failure("write", path))
 }
 
 /// Writes a whole file.
@@ -239,4 +279,31 @@ pub(crate) fn lock(path: &Path) -> Result<Option<Locked>, Failure> {
 /// Status 2 when the file cannot be created, 1 when it cannot be written, as on a full disk, 3 when another process writes it.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
     create(path)?.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::sync::mpsc::channel;
+
+    /// A pipe can replace a file after the path was looked at.
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_an_error_and_no_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (sender, received) = channel();
+        // Without an end, if it waits for a reader.
+        let thread = path.clone();
+        std::thread::spawn(move || {
+            let outcomes = (fresh(&thread).is_err(), matches!(open_locked(&thread), Ok(None)));
+            sender.send(outcomes).unwrap();
+        });
+        assert_eq!(received.recv_timeout(Duration::from_secs(20)).unwrap(), (true, true));
+        // With a reader it can be opened, and is no file all the same.
+        let _reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path).unwrap();
+        assert!(fresh(&path).is_err() && open_locked(&path).unwrap().is_none());
+        assert!(fresh(&dir.path().join("file")).unwrap().metadata().unwrap().is_file());
+    }
 }

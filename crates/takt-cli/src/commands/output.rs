@@ -203,7 +203,7 @@ impl Written {
         let mut out: Box<dyn Write + Send> = match self.file.take() {
             Some(pipe) => Box::new(pipe),
             None if self.path == Path::new("-") => Box::new(io::stdout()),
-            None => Box::new(File::create(&self.path)?),
+            None => Box::new(files::fresh(&self.path)?),
         };
         if in_run {
             let (writer, thread) = behind(Box::new(Single(out)));

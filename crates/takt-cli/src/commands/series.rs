@@ -81,10 +81,11 @@ impl Origin {
     }
 
     /// Whether a file begins as a trace of this origin does that has its name.
-    fn has(&self, path: &Path) -> io::Result<bool> {
+    fn has(&self, path: &Path) -> Result<bool, Unlocked> {
         let Some(format) = Format::from_path(path) else { return Ok(false) };
+        let Some(file) = files::open(File::options().read(true), path)? else { return Ok(false) };
         let mut start = Vec::new();
-        File::open(path)?.take(takt_trace::START as u64).read_to_end(&mut start)?;
+        file.take(takt_trace::START as u64).read_to_end(&mut start).map_err(Unlocked::Failed)?;
         Ok(takt_trace::is_trace_of(format, &self.source, &self.workload, &start))
     }
 }
@@ -100,7 +101,7 @@ pub(crate) fn ready(path: &Path, bound: Bound, origin: &Origin) -> Result<(), Fa
     let own =
         Some(path.to_owned()).filter(|path| path.metadata().is_ok_and(|known| !known.is_file() || known.len() > 0));
     for file in own.into_iter().chain(numbered).chain(beyond) {
-        if file.is_file() && origin.has(&file).map_err(|e| Failure::file("read", &file, &e))? {
+        if file.is_file() && origin.has(&file).map_err(|why| why.failure("read", &file))? {
             continue;
         }
         let message = format!(
@@ -122,10 +123,11 @@ pub(crate) fn ready(path: &Path, bound: Bound, origin: &Origin) -> Result<(), Fa
 /// # Errors
 /// It is no trace of this origin, or another process writes it.
 fn movable(file: PathBuf, origin: &Origin) -> io::Result<PathBuf> {
-    if !origin.has(&file)? {
+    let opened = if origin.has(&file)? { files::open(File::options().append(true), &file)? } else { None };
+    let Some(opened) = opened else {
         return Err(io::Error::other(format!("`{}` is no file of this series", file.display())));
-    }
-    match files::lock_open(File::options().append(true).open(&file)?, &file, false) {
+    };
+    match files::lock_open(opened, &file, false) {
         Err(Unlocked::InUse(_)) => Err(io::Error::other(format!("another process writes `{}`", file.display()))),
         _ => Ok(file),
     }
@@ -189,7 +191,7 @@ impl Current {
         if path.is_file() && fs::metadata(path)?.len() > 0 {
             locked = replace(path, bound.files, &origin)?;
         }
-        Ok(Current { path: path.to_owned(), files: bound.files, origin, file: File::create(path)?, locked })
+        Ok(Current { path: path.to_owned(), files: bound.files, origin, file: files::fresh(path)?, locked })
     }
 }
 
@@ -206,7 +208,7 @@ impl Sink for Current {
     fn next(&mut self) -> io::Result<()> {
         // The lock of the old file ends after the new one is in its place.
         self.locked = replace(&self.path, self.files, &self.origin)?;
-        self.file = File::create(&self.path)?;
+        self.file = files::fresh(&self.path)?;
         Ok(())
     }
 }

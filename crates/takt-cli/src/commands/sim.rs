@@ -14,7 +14,6 @@ use crate::report::Summary;
 use crate::report::power::{self, Power};
 use crate::report::simulated::{Notes, Simulated};
 use serde_json::json;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use takt_core::engine::Input as EngineInput;
@@ -476,8 +475,8 @@ fn rounds_ending(path: &Path) -> Result<(), Failure> {
 }
 
 fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Result<(), Failure> {
-    let write = || {
-        let mut out = BufWriter::new(File::create(path)?);
+    let mut out = BufWriter::new(files::create(path)?);
+    let mut write = || {
         match path.extension().and_then(|e| e.to_str()) {
             Some("csv") => takt_trace::rounds::csv(header, rounds, &mut out)?,
             _ => out.write_all(takt_trace::rounds::svg(header, rounds).as_bytes())?,

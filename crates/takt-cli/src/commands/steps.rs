@@ -13,6 +13,7 @@ pub(crate) mod power;
 
 use crate::additions;
 use crate::failure::Failure;
+use crate::files::{self, Output};
 use crate::input::takeovers;
 use fingerprint::Difference;
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ const NAMED_JOBS: u64 = 2;
 pub(crate) struct Writer {
     path: Option<PathBuf>,
     header: Value,
-    out: Option<BufWriter<File>>,
+    out: Option<BufWriter<Output>>,
     error: Option<io::Error>,
     steps: u64,
     checksum: Checksum,
@@ -88,13 +89,13 @@ impl Writer {
     /// Creates the file, when there is something to write: a run that cannot begin leaves none behind.
     pub(crate) fn begin(&mut self) {
         let Some(path) = &self.path else { return };
-        match File::create(path) {
+        match files::created(path) {
             Ok(file) => {
                 self.out = Some(BufWriter::new(file));
                 let header = std::mem::take(&mut self.header);
                 self.put(&header);
             }
-            Err(e) => self.error = Some(e),
+            Err(why) => self.error = Some(why.into()),
         }
     }
 

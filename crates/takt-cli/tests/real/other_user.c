@@ -4,6 +4,7 @@
  * actor try RUN FOLDER TASK TAKT WATCHER STARTER
  * actor hold FOLDER NAME...: has abstract names of sockets and many more like the last one, a folder of /tmp, and locks of the trace of root, until there is
  *     the file `over`.
+ * actor lease FOLDER NAME...: makes files and has leases of them, until there is the file `over`.
  * actor forge RUN GROUP FOLDER: a process with the marks of a group, until there is the file `over`. It reports what was done to it.
  */
 #define _GNU_SOURCE
@@ -228,6 +229,28 @@ static int hold(const char *folder, int count, char **names)
 	return 0;
 }
 
+static int lease(const char *folder, int count, char **names)
+{
+	char path[256];
+	struct timespec step = { 0, 1000000 };
+	int n, file;
+
+	/* The kernel asks for the end of a lease by this signal. */
+	signal(SIGIO, SIG_IGN);
+	for (n = 0; n < count; n++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[n]);
+		file = open(path, O_RDWR | O_CREAT, 0666);
+		if (file < 0 || write(file, "x", 1) != 1 || fchmod(file, 0666) != 0 || fcntl(file, F_SETLEASE, F_WRLCK) != 0)
+			return 1;
+	}
+	snprintf(path, sizeof path, "%s/held", folder);
+	close(open(path, O_CREAT | O_WRONLY, 0666));
+	snprintf(path, sizeof path, "%s/over", folder);
+	while (access(path, F_OK) != 0)
+		nanosleep(&step, NULL);
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -235,6 +258,8 @@ int main(int count, char **arguments)
 		return try(arguments + 2);
 	if (count > 3 && !strcmp(arguments[1], "hold"))
 		return hold(arguments[2], count - 3, arguments + 3);
+	if (count > 3 && !strcmp(arguments[1], "lease"))
+		return lease(arguments[2], count - 3, arguments + 3);
 	if (count == 5 && !strcmp(arguments[1], "forge"))
 		return forge(arguments + 2, arguments[0]);
 	return 2;

@@ -419,6 +419,37 @@ fn attempts_of_another_user(room: &Room, mechanism: &str) {
     until("nothing is left", || processes(pid).is_empty() && groups(pid).is_empty() && watchers(pid).is_empty());
 }
 
+/// A lease of another user (fcntl(2)) delays no output of root: the kernel lets an open wait for it for 45 s.
+#[test]
+fn a_lease_of_another_user_delays_no_output() {
+    let Some(room) = public("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 2ms}]") else { return };
+    if compiled_text(&room, "actor", ACTOR, false).is_none() {
+        return;
+    }
+    let (actor, takt, folder) = (room.path("actor"), room.path("takt"), room.path(""));
+    let (actor, takt) = (actor.to_str().expect("a path"), takt.to_str().expect("a path"));
+    let mut actor = as_user(OTHER, actor);
+    actor.arg("lease").arg(&folder).args(["t.jsonl", "s.jsonl", "o.1.jsonl"]).stdin(Stdio::null());
+    let mut leases = actor.spawn().expect("it starts");
+    until("the leases are there", || {
+        assert!(leases.try_wait().expect("a child").is_none(), "no leases");
+        room.path("held").exists()
+    });
+    let series: &[&str] = &["--trace-size", "64K"];
+    let outputs = [("t.jsonl", &[][..]), ("s.jsonl", series), ("o.jsonl", series)].map(|(file, more)| {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "20", takt, "sim", "w.yaml", "--duration", "1s", "--trace", file]).args(more);
+        (file, command.current_dir(&folder).stdin(Stdio::null()).output().expect("it starts"))
+    });
+    fs::write(room.path("over"), "").expect("a file");
+    assert!(leases.wait().expect("it ends").success());
+    for (file, output) in outputs {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{file}: {said}");
+        assert!(said.contains("[file-in-use]") && said.contains("is leased by another process"), "{file}: {said}");
+    }
+}
+
 /// A process whose environment cannot be read without a wait that has no end.
 const SLOW: &str = include_str!("slow_page.c");
 
