@@ -6,8 +6,9 @@
 //! not Takt's to move.
 
 use crate::control;
+use crate::environments;
 use crate::life::{self, GroupLock};
-use crate::run_id::{self, RunId};
+use crate::run_id::{RunId, SUBCOMMAND};
 use crate::starter;
 use rustix::process::getpid;
 use std::fs;
@@ -107,10 +108,15 @@ fn leave(leaf: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether a process is the watcher of a run.
+fn watches(pid: i32, run: &RunId) -> bool {
+    matches!(&environments::arguments(pid)[..], [_, command, _, of, ..] if command == SUBCOMMAND && *of == run.to_string())
+}
+
 /// This process with the watcher and the starter of its run, and all others.
 fn of_takt(pids: Vec<i32>, run: &RunId) -> [Vec<i32>; 2] {
     let own = getpid().as_raw_nonzero().get();
-    let is_mine = |pid: &i32| *pid == own || run_id::watches(*pid, run) || starter::starts(*pid, run);
+    let is_mine = |pid: &i32| *pid == own || watches(*pid, run) || starter::starts(*pid, run);
     let (mine, others) = pids.into_iter().partition(is_mine);
     [mine, others]
 }
@@ -118,6 +124,9 @@ fn of_takt(pids: Vec<i32>, run: &RunId) -> [Vec<i32>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
 
     #[test]
     fn the_group_of_a_supervisor_names_its_run() {
@@ -128,5 +137,42 @@ mod tests {
         for name in ["supervisor", "supervisor-", "supervisor-1-2-cpuset", "takt-1-2"] {
             assert_eq!(run_of(&Path::new("/a").join(name)), None, "{name}");
         }
+    }
+
+    /// A user could have the reader of a command line wait.
+    #[test]
+    fn the_command_line_of_another_user_is_not_read() {
+        use std::process::{Command, Stdio};
+        if !rustix::process::geteuid().is_root() {
+            return takt_testing::skip(takt_testing::Capability::Users, "a second user needs root");
+        }
+        let run = RunId::new().unwrap();
+        let room = tempfile::tempdir().unwrap();
+        fs::set_permissions(room.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for script in [starter::SUBCOMMAND, SUBCOMMAND] {
+            fs::write(room.path().join(script), "printf \"$NAME\" >/proc/$$/comm; echo; read -r end").unwrap();
+        }
+        // Whether it is one of Takt, and whether it is one whose program has not begun.
+        let seen = |arguments: &[&str], user: u32, name: &str| {
+            let mut command = Command::new("sh");
+            command.args(arguments).env("NAME", name).uid(user).current_dir(room.path());
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            // Its program has begun.
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+            let pid = child.id() as i32;
+            let seen = (of_takt(vec![pid], &run)[0] == [pid], starter::is_unborn(pid, &run));
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            seen
+        };
+        let of = run.to_string();
+        let (starts, watches) = ([starter::SUBCOMMAND, &of], [SUBCOMMAND, "1", &of, "kill"]);
+        assert_eq!(seen(&starts, 0, "sh"), (true, true));
+        assert_eq!(seen(&starts, 65_532, "sh"), (false, false));
+        assert_eq!(seen(&starts, 65_532, "takt-starter"), (false, true));
+        assert_eq!(seen(&[starter::SUBCOMMAND, "1-1"], 0, "takt-starter"), (false, false), "that of another run");
+        assert_eq!(seen(&watches, 0, "sh"), (true, false));
+        assert_eq!(seen(&watches, 65_532, "sh"), (false, false));
+        run.end();
     }
 }

@@ -1,8 +1,8 @@
-//! Environments of other processes.
+//! Environments and command lines of other processes.
 //!
-//! The kernel reads an environment from the memory of its process, and takes the lock of its mappings for that. A user can have this lock held without an
-//! end, by a page of a file system of that user (FUSE) that is read through `/proc/self/mem`. The reader of the environment then waits. So a process of its own
-//! reads the environments of other users. It is killed when it waits.
+//! The kernel reads both from the memory of the process, and takes the lock of its mappings for that. A user can have this lock held without an
+//! end, by a page of a file system of that user (FUSE) that is read through `/proc/self/mem`. The reader then waits. So a process of its own
+//! reads the environments of other users. It is killed when it waits. Command lines of other users are not read.
 
 use crate::run_id::start_time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,16 +65,32 @@ pub(crate) fn users(pid: i32) -> Option<[u32; 4]> {
     users.try_into().ok()
 }
 
+/// Whether a process has this user alone.
+fn is_own(pid: i32) -> bool {
+    users(pid) == Some([rustix::process::geteuid().as_raw(); 4])
+}
+
+/// The arguments of a process of this user. For a process of another user, there are none.
+pub(crate) fn arguments(pid: i32) -> Vec<String> {
+    let line = if is_own(pid) { fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default() } else { Vec::new() };
+    let arguments =
+        line.split_inclusive(|byte| *byte == 0).map(|argument| argument.strip_suffix(b"\0").unwrap_or(argument));
+    arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()
+}
+
+/// The name of a process. The kernel has it in memory of its own.
+pub(crate) fn name(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
 /// The environments of processes, as far as this user may read them. Those of other users that do not answer in time are left out.
 pub(crate) fn of(pids: impl Iterator<Item = i32>) -> Vec<(i32, Vec<u8>)> {
-    let own = rustix::process::geteuid().as_raw();
     let (mut found, mut foreign) = (Vec::new(), Vec::new());
     for pid in pids {
-        let is_own = !HELPED.load(Ordering::Relaxed) || users(pid).is_some_and(|users| users == [own; 4]);
-        match is_own {
+        match !HELPED.load(Ordering::Relaxed) || is_own(pid) {
             true => found.extend(read(pid).ok().map(|environment| (pid, environment))),
             // Only root may read it.
-            false if own == 0 => foreign.push(pid),
+            false if rustix::process::geteuid().is_root() => foreign.push(pid),
             false => {}
         }
     }

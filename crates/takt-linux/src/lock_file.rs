@@ -2,6 +2,7 @@
 //!
 //! `flock` needs no right but that of opening a file. So every user who could read a lock could also hold it, and keep its owner waiting (flock(2)).
 
+use crate::environments;
 use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Read};
@@ -89,8 +90,8 @@ pub fn holder(file: &Metadata) -> String {
     let Some(pid) = locks.lines().find_map(|line| holder_in(line, file.ino())) else {
         return "another process".into();
     };
-    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    let command = Some(environments::arguments(pid).join(" ")).filter(|line| !line.is_empty());
+    let command = command.unwrap_or_else(|| environments::name(pid));
     let user = fs::metadata(format!("/proc/{pid}")).map_or(String::new(), |known| format!(", user {}", known.uid()));
     format!("process {pid} ({}{user})", command.chars().take(80).collect::<String>())
 }

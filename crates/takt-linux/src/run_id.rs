@@ -111,13 +111,6 @@ impl RunId {
     }
 }
 
-/// Whether a process is the watcher of a run.
-pub(crate) fn watches(pid: i32, run: &RunId) -> bool {
-    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
-    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.nth(1) == Some(run.to_string().as_bytes())
-}
-
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.pid, self.start)?;

@@ -7,6 +7,7 @@
 //! nothing is copied (`sys::sharing`).
 
 use crate::control::processes;
+use crate::environments;
 use crate::identity::{Identity, Limit};
 #[cfg(target_arch = "x86_64")]
 use crate::rt::has_huge_pages;
@@ -32,6 +33,8 @@ use takt_core::time::Span;
 
 /// Name of the hidden subcommand: `takt __start RUN`, which has to call [`serve`].
 pub const SUBCOMMAND: &str = "__start";
+/// Name of the process.
+const NAME: &CStr = c"takt-starter";
 /// The kernel's limit of descriptors in a message (`SCM_MAX_FD`).
 const DESCRIPTORS_MAX: usize = 253;
 
@@ -96,9 +99,8 @@ impl Starter {
     /// The processes that it has started and whose programs have not begun. O(processes of the machine).
     pub(crate) fn unborn(&self, run: &RunId) -> Vec<i32> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        // The command line is memory of the process, so that of another user's process is not read.
         let is_child = |pid: &i32| stat(*pid).is_some_and(|stat| stat.parent == own);
-        processes().filter(|pid| *pid != self.process.id() as i32 && is_child(pid) && starts(*pid, run)).collect()
+        processes().filter(|pid| *pid != self.process.id() as i32 && is_child(pid) && is_unborn(*pid, run)).collect()
     }
 
     /// The process id, or an error number below zero.
@@ -123,9 +125,13 @@ impl Drop for Starter {
 
 /// Whether this process starts those of a run.
 pub(crate) fn starts(pid: i32, run: &RunId) -> bool {
-    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
-    arguments.next() == Some(SUBCOMMAND.as_bytes()) && arguments.next() == Some(run.to_string().as_bytes())
+    matches!(&environments::arguments(pid)[..], [_, command, of, ..] if command == SUBCOMMAND && *of == run.to_string())
+}
+
+/// Whether the program of this child has not begun.
+pub(crate) fn is_unborn(pid: i32, run: &RunId) -> bool {
+    // A child that has its user already is known by the name of the starter alone.
+    starts(pid, run) || environments::arguments(pid).is_empty() && environments::name(pid) == NAME.to_string_lossy()
 }
 
 /// The body of the hidden subcommand. It starts what its parent asks for at standard input, until that has ended.
@@ -136,7 +142,7 @@ pub fn serve() -> ! {
         sys::ignore(signal);
     }
     let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
-    let _ = rustix::thread::set_name(c"takt-starter");
+    let _ = rustix::thread::set_name(NAME);
     // The numbers of descriptors are the parent's, which has raised its limit.
     let own = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, maximum: own.maximum });
