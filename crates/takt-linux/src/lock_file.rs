@@ -3,7 +3,7 @@
 //! `flock` needs no right but that of opening a file. So every user who could read a lock could also hold it, and keep its owner waiting (flock(2)).
 
 use crate::environments;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, major, minor};
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -83,11 +83,14 @@ pub(crate) fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     }
 }
 
-/// The process that holds a lock (`flock`) on a file, in words.
+/// The process of this user or of root that holds a lock of a writer (`flock`) on a file, in words. A process of another user may only read the file.
 #[must_use]
 pub fn holder(file: &Metadata) -> String {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let Some(pid) = locks.lines().find_map(|line| holder_in(line, file.ino())) else {
+    let identity = format!("{:02x}:{:02x}:{}", major(file.dev()), minor(file.dev()), file.ino());
+    let is_trusted =
+        |pid: &i32| environments::users(*pid).is_some_and(|users| users.iter().all(|user| [0, own()].contains(user)));
+    let Some(pid) = locks.lines().filter_map(|line| holder_in(line, &identity)).find(is_trusted) else {
         return "another process".into();
     };
     let command = Some(environments::arguments(pid).join(" ")).filter(|line| !line.is_empty());
@@ -96,14 +99,12 @@ pub fn holder(file: &Metadata) -> String {
     format!("process {pid} ({}{user})", command.chars().take(80).collect::<String>())
 }
 
-/// The process in a line of `/proc/locks` (proc_locks(5)) that holds this file, and does not only wait for it (`->`). Processes outside of this PID
-/// namespace have no number.
-fn holder_in(line: &str, inode: u64) -> Option<i32> {
-    let mut fields = line.split_ascii_whitespace().skip(1);
-    let (kind, pid) = (fields.next()?, fields.nth(2)?);
-    let (_, number) = fields.next()?.rsplit_once(':')?;
-    let pid = pid.parse().ok().filter(|pid| *pid > 0)?;
-    (kind == "FLOCK" && number.parse() == Ok(inode)).then_some(pid)
+/// The process in a line of `/proc/locks` (proc_locks(5)) that holds this file (device and number) alone, and does not only wait for it (`->`). Processes
+/// outside of this PID namespace have no number.
+fn holder_in(line: &str, file: &str) -> Option<i32> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().skip(1).take(5).collect();
+    let ["FLOCK", _, "WRITE", pid, of] = fields[..] else { return None };
+    pid.parse().ok().filter(|pid| *pid > 0 && of == file)
 }
 
 /// The text of a file that only root or this user can have written; `None` where it is missing.
@@ -142,6 +143,8 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
 
     /// A directory that is removed with this value.
     struct Room(std::path::PathBuf);
@@ -221,11 +224,44 @@ mod tests {
 
     #[test]
     fn a_line_of_the_kernel_names_its_process() {
-        let line = "2: FLOCK  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF";
-        assert_eq!(holder_in(line, 5_540_076), Some(3986));
-        assert_eq!(holder_in(line, 554_007), None);
-        assert_eq!(holder_in("2: -> FLOCK  ADVISORY  WRITE 3987 fe:00:5540076 0 EOF", 5_540_076), None);
-        assert_eq!(holder_in("1: POSIX  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF", 5_540_076), None);
-        assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE 0 fe:00:5540076 0 EOF", 5_540_076), None);
+        let file = "fe:00:5540076";
+        assert_eq!(holder_in("2: FLOCK  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF", file), Some(3986));
+        for other in [
+            "2: FLOCK  ADVISORY  WRITE 3986 fe:00:554007 0 EOF",
+            "2: FLOCK  ADVISORY  WRITE 3986 fe:01:5540076 0 EOF",
+            "2: FLOCK  ADVISORY  READ  3986 fe:00:5540076 0 EOF",
+            "2: -> FLOCK  ADVISORY  WRITE 3987 fe:00:5540076 0 EOF",
+            "1: POSIX  ADVISORY  WRITE 3986 fe:00:5540076 0 EOF",
+            "1: FLOCK  ADVISORY  WRITE 0 fe:00:5540076 0 EOF",
+        ] {
+            assert_eq!(holder_in(other, file), None, "{other}");
+        }
+    }
+
+    /// `flock` needs no right to write.
+    #[test]
+    fn a_reader_of_another_user_is_not_named_as_the_writer() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: another user needs root");
+        }
+        let room = Room::new("reader");
+        fs::set_permissions(&room.0, Permissions::from_mode(0o755)).unwrap();
+        let path = room.0.join("file");
+        let file = File::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        for (user, is_named) in [(65_532, false), (0, true)] {
+            let mut command = Command::new("flock");
+            let mut child = command.arg(&path).arg("cat").uid(user).gid(user).stdin(Stdio::piped()).spawn().unwrap();
+            while file.try_lock().is_ok() {
+                file.unlock().unwrap();
+                assert!(child.try_wait().unwrap().is_none(), "it ends before it has the lock");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let said = holder(&file.metadata().unwrap());
+            // The end of its input ends it.
+            assert!(child.wait().unwrap().success());
+            assert_eq!(said.starts_with(&format!("process {} (flock", child.id())), is_named, "{said}");
+            assert_eq!(said == "another process", !is_named, "{said}");
+        }
     }
 }
