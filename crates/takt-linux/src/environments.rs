@@ -59,7 +59,11 @@ fn read(pid: i32) -> io::Result<Vec<u8>> {
 
 /// The real, effective, saved and file system user of a process. The kernel takes no lock of its memory for that.
 pub(crate) fn users(pid: i32) -> Option<[u32; 4]> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    users_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// The same out of the text of `/proc/PID/status`.
+pub(crate) fn users_in(status: &str) -> Option<[u32; 4]> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let users: Vec<u32> = line.split_ascii_whitespace().filter_map(|user| user.parse().ok()).collect();
     users.try_into().ok()

@@ -478,15 +478,22 @@ fn programs_of_the_same_purpose_are_reported_and_left_alone() {
             state.files.insert("/cg/cgroup.subtree_control".into(), "cpu cpuset".into());
         }
     };
-    let program = |model: &Model, id: i32, name: &str| {
+    let program = |model: &Model, id: i32, name: &str, user: u32| {
         let mut state = model.state.borrow_mut();
+        state.files.insert(format!("/proc/{id}/status"), format!("Name:\t{name}\nUid:\t{user}\t0\t0\t0"));
         let thread = Thread { id, name: name.into(), ..state.threads[&1].clone() };
         state.threads.insert(id, thread);
     };
+    // A setuid program can have any name, too.
+    let model = Model::new(true);
+    program(&model, 7, "tuned", 65_532);
+    program(&model, 8, "irqbalance", 65_532);
+    let created = model.isolator().create(&request("rt", "1")).unwrap();
+    assert!(!created.notes.iter().any(|note| note.contains("tuned") || note.contains("irqbalance")), "{created:?}");
     for v2 in [false, true] {
         let model = Model::new(v2);
-        program(&model, 7, "tuned");
-        program(&model, 8, "irqbalance");
+        program(&model, 7, "tuned", 0);
+        program(&model, 8, "irqbalance", 0);
         model.state.borrow_mut().files.insert("/etc/tuned/active_profile".into(), "realtime".into());
         set(&model, "system.slice", if v2 { "0-1" } else { "0" });
         set(&model, "user", "3");

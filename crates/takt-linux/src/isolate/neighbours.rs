@@ -4,6 +4,7 @@ use super::journal::Hierarchy;
 use super::machine::Kernel;
 use super::step::Step;
 use crate::control::parse_cpus;
+use crate::environments;
 use takt_core::cpus::CpuSet;
 
 /// The sets that `cset shield` makes below the root (cset-shield(1)).
@@ -34,7 +35,12 @@ pub(super) fn remedy(name: &str, path: &str, common: &CpuSet) -> String {
 pub(super) fn notes(kernel: &impl Kernel, hierarchy: &Hierarchy, cpus: &CpuSet, steps: &[Step]) -> Vec<String> {
     let mut notes = Vec::new();
     let threads = kernel.threads();
-    let runs = |name: &str| threads.iter().any(|thread| !thread.kernel && thread.name == name);
+    // Any user can give a process such a name.
+    let is_roots = |id: i32| {
+        let status = kernel.read(&format!("/proc/{id}/status")).unwrap_or_default();
+        environments::users_in(&status) == Some([0; 4])
+    };
+    let runs = |name: &str| threads.iter().any(|thread| !thread.kernel && thread.name == name && is_roots(thread.id));
     let has = |any: &[Step]| any.iter().any(|step| steps.contains(step));
     if runs("tuned") {
         let profile = kernel.read("/etc/tuned/active_profile").unwrap_or_else(|_| "unknown".into());
