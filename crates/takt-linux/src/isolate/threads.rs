@@ -77,11 +77,7 @@ impl<K: Kernel> Isolator<K> {
         // One that was born in a group of Takt has no place from before.
         let group = |t: &Thread| if with_group && !own.contains(&t.group) { t.group.clone() } else { String::new() };
         let v2 = self.journal.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.v2);
-        let mut known: BTreeMap<(i32, u64), usize> = BTreeMap::new();
-        let namespace = self.kernel.namespace();
-        for (index, moved) in self.journal.moved.iter().enumerate().filter(|(_, moved)| moved.namespace == namespace) {
-            known.insert((moved.thread, moved.start), index);
-        }
+        let (namespace, known) = (self.kernel.namespace(), self.known());
         let mut changed = false;
         for thread in threads {
             match known.get(&(thread.id, thread.start)) {
@@ -106,10 +102,17 @@ impl<K: Kernel> Isolator<K> {
         if changed { self.store() } else { Ok(()) }
     }
 
-    /// Moves the members of a group and of all groups below it to where they were, or else to `to` (below the mount). Returns notes about threads that stay.
-    pub(super) fn empty(&mut self, group: &str, to: &str) -> Vec<String> {
-        let (mut stay, mut notes) = (BTreeSet::new(), Vec::new());
+    /// Threads of this PID namespace, by number and start time, with their places in the list of moved threads.
+    fn known(&self) -> BTreeMap<(i32, u64), usize> {
         let namespace = self.kernel.namespace();
+        let moved = self.journal.moved.iter().enumerate().filter(|(_, moved)| moved.namespace == namespace);
+        moved.map(|(index, moved)| ((moved.thread, moved.start), index)).collect()
+    }
+
+    /// Moves the members of a group and of all groups below it to where they were, or else to `to` (below the mount). Returns notes about threads that stay.
+    /// O(n log n) for n threads, which another user can have made.
+    pub(super) fn empty(&mut self, group: &str, to: &str) -> Vec<String> {
+        let (mut stay, mut notes, known) = (BTreeSet::new(), Vec::new(), self.known());
         let inside = |of: &str| of == group || of.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
         for _ in 0..ROUNDS {
             let threads = self.kernel.threads().into_iter();
@@ -119,8 +122,7 @@ impl<K: Kernel> Isolator<K> {
                 break;
             }
             for thread in members {
-                let mut own = self.journal.moved.iter().filter(|moved| moved.namespace == namespace);
-                let noted = own.find(|m| (m.thread, m.start) == (thread.id, thread.start));
+                let noted = known.get(&(thread.id, thread.start)).map(|index| &self.journal.moved[*index]);
                 let before = noted.map(|m| m.group.as_str()).filter(|group| !matches!(*group, "" | "/"));
                 let before = before.filter(|group| self.kernel.exists(&self.path(group))).unwrap_or(to).to_owned();
                 let file = self.members_file(&before);
