@@ -11,7 +11,9 @@
 use crate::group::{Unavailable, fix_of};
 use crate::life::Life;
 use crate::run_id::RunId;
-use crate::socket_names;
+use crate::socket_names::{self, Name};
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -135,12 +137,16 @@ fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<Cp
     for set in ranges(cpus) {
         names.extend(bind(&info(run, !share, &set, workload)).ok());
     }
+    // One list for all CPUs. Should a run of root take a name after it, the list of holders below has that run.
+    let subordinate = LazyCell::new(|| -> BTreeSet<String> {
+        socket_names::all().into_iter().filter(Name::is_subordinate).map(|name| name.name).collect()
+    });
     let (mut taken, mut overruled, mut failed) = (CpuSet::EMPTY, CpuSet::EMPTY, None);
     for cpu in cpus.iter() {
         let name = format!("takt/cpu/{cpu}");
         match bind(&name) {
             Ok(name) => names.push(name),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_subordinate(&name) => overruled.insert(cpu),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && subordinate.contains(&name) => overruled.insert(cpu),
             Err(e) => {
                 taken.insert(cpu);
                 failed = failed.or(Some(e).filter(|e| e.kind() != io::ErrorKind::AddrInUse));
@@ -150,10 +156,10 @@ fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<Cp
             }
         }
     }
-    let own = run.to_string();
+    let (own, all) = (run.to_string(), LazyCell::new(holders));
     let others = |cpus: &CpuSet, wanted: &dyn Fn(&Holder) -> bool| -> Vec<Holder> {
-        let mut others = holders();
-        others.retain(|holder| holder.run != own && !holder.cpus.is_disjoint(cpus) && wanted(holder));
+        let other = |holder: &&Holder| holder.run != own && !holder.cpus.is_disjoint(cpus) && wanted(holder);
+        let mut others: Vec<Holder> = all.iter().filter(other).cloned().collect();
         others.dedup_by(|a, b| a.run == b.run);
         others
     };
@@ -212,11 +218,6 @@ fn info(run: &RunId, exclusive: bool, cpus: &CpuSet, workload: &str) -> String {
 fn holders() -> Vec<Holder> {
     let names = socket_names::all();
     names.iter().filter_map(|name| Some(Holder { subordinate: name.is_subordinate(), ..holder(&name.name)? })).collect()
-}
-
-/// Whether the socket of a name belongs to another user, and this process to root.
-fn is_subordinate(name: &str) -> bool {
-    socket_names::find(name).is_some_and(|name| name.is_subordinate())
 }
 
 /// A run other than `own` that holds one of these CPUs, and is not proven to be dead. O(sockets of the machine).
@@ -300,7 +301,7 @@ mod tests {
             Ok([bind("takt/cpu/920")?, bind(&info(&run, false, &cpus(920, 2), "theirs.yaml"))?])
         });
         let theirs = theirs.unwrap();
-        if !is_subordinate("takt/cpu/920") {
+        if !socket_names::find("takt/cpu/920").is_some_and(|name| name.is_subordinate()) {
             return println!("skipped: a kernel without CONFIG_UNIX_DIAG");
         }
         let first = take(&cpus(920, 2), "first.yaml", false).unwrap();
@@ -315,6 +316,23 @@ mod tests {
         assert!(run_on(&cpus(920, 1), None).is_none());
         drop(theirs);
         assert!(take(&cpus(920, 2), "third.yaml", false).unwrap().shared_with().is_empty());
+    }
+
+    /// Another user can have names of all CPUs and very many sockets, which each list of the kernel has.
+    #[test]
+    fn names_of_many_cpus_cost_no_list_each() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: another user needs root");
+        }
+        let user = crate::identity::Identity::of_numbers(65_532, 65_532, vec![65_532]);
+        let bind_all = || (940..1004).map(|cpu| bind(&format!("takt/cpu/{cpu}"))).collect::<io::Result<Vec<_>>>();
+        let _theirs = user.with_rights_to_files(bind_all).unwrap();
+        if !socket_names::find("takt/cpu/940").is_some_and(|name| name.is_subordinate()) {
+            return println!("skipped: a kernel without CONFIG_UNIX_DIAG");
+        }
+        let before = socket_names::LISTS.get();
+        take(&cpus(940, 64), "first.yaml", false).unwrap();
+        assert_eq!(socket_names::LISTS.get() - before, 2, "one for the users of the names, one for the holders");
     }
 
     #[test]
