@@ -21,6 +21,7 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -90,7 +91,7 @@ pub struct Remains {
 /// When `/proc` cannot be read.
 pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
-    for (run, group) in groups(None)? {
+    for (run, group) in groups()? {
         let judge = Judge::of(run);
         if judge.condemns_group(&group, life::of_group(&run.to_string(), &group.locked).has_ended()) {
             let remains = found.entry(run).or_default();
@@ -117,33 +118,25 @@ pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
     Ok(found)
 }
 
-/// Removes all remains of dead runs. Waits up to a second for other processes that already clean up after one.
+/// Removes all remains of dead runs. Waits up to a second for other processes that already clean up after one. O(groups + processes), and not for each run,
+/// since another user can have many processes with marks.
 ///
 /// # Errors
 /// The first failure, after everything was tried.
 pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
-    let mut total = Cleaned::default();
-    let mut result = Ok(());
-    let mut journal = Journal::Free;
     // Runs that have left nothing but their locks are among them.
     let ended = life::ended().into_iter().filter_map(|run| run.parse().ok());
     let runs: BTreeSet<RunId> = find()?.into_keys().chain(ended).collect();
     let deadline = Instant::now() + PRECEDENCE;
-    for run in runs {
+    let dead = runs.into_iter().map(|run| {
         // Its watcher knows what is to become of its processes. A watcher may be stopped, though.
         while run.life() == Life::Ends && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        match clean_as(&run, on_crash, Judge::of(run), Succession::take(&run.to_string()).as_ref(), &mut journal) {
-            Ok(cleaned) => {
-                total.groups += cleaned.groups;
-                total.processes += cleaned.processes;
-                total.settings += cleaned.settings;
-            }
-            Err(e) => result = result.and(Err(e)),
-        }
-    }
-    result.map(|()| total)
+        (Judge::of(run), Succession::take(&run.to_string()))
+    });
+    let dead: Vec<_> = dead.collect();
+    clean_all(dead.iter().map(|(judge, right)| Dead::new(judge, right.as_ref())).collect(), on_crash)
 }
 
 /// How long another process that cleans up goes first.
@@ -160,7 +153,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         // Its groups have locks of their own.
         Life::Unseen | Life::Ends | Life::Ended => {}
     }
-    clean_as(run, on_crash, judge, Succession::take(&run.to_string()).as_ref(), &mut Journal::Free)
+    clean_all(vec![Dead::new(&judge, Succession::take(&run.to_string()).as_ref())], on_crash)
 }
 
 /// As [`clean_run`], for the watcher of a run, which has seen the death of its driver.
@@ -168,7 +161,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
 /// # Errors
 /// When something could not be removed.
 pub(crate) fn clean_seen(run: &RunId, on_crash: OnCrash, right: Option<&Succession>) -> io::Result<Cleaned> {
-    clean_as(run, on_crash, Judge { run: *run, life: Life::Ended }, right, &mut Journal::Free)
+    clean_all(vec![Dead::new(&Judge { run: *run, life: Life::Ended }, right)], on_crash)
 }
 
 /// The journal of settings, for one clean-up of all runs.
@@ -193,80 +186,156 @@ impl Journal {
     }
 }
 
-fn clean_as(
-    run: &RunId,
-    on_crash: OnCrash,
-    judge: Judge,
-    right: Option<&Succession>,
-    journal: &mut Journal,
-) -> io::Result<Cleaned> {
-    let groups: Vec<Group> = groups(Some(run))?.into_iter().map(|(_, group)| group).collect();
-    // Until the groups are gone, no other run can take one of them for its own.
-    let mut seized: Vec<Seized> = Vec::new();
-    let groups: Vec<Group> = groups
-        .into_iter()
-        .filter(|group| {
-            let lock = life::seize_group(&run.to_string(), &group.locked);
-            let free = lock.is_some();
-            seized.extend(lock);
-            judge.condemns_group(group, free)
-        })
-        .collect();
-    let of_kind = |supervises: bool| {
-        groups.iter().filter(move |group| group.supervises == supervises).map(|group| group.top.clone())
-    };
-    let (tops, supervisors): (Vec<PathBuf>, Vec<PathBuf>) = (of_kind(false).collect(), of_kind(true).collect());
-    let (mut counted, mut result) = (BTreeSet::new(), Ok(()));
+/// A dead run while it is cleaned up.
+struct Dead<'j> {
+    judge: &'j Judge,
+    right: Option<&'j Succession>,
+    tops: Vec<PathBuf>,
+    supervisors: Vec<PathBuf>,
+    /// Until the groups are gone, no other run can take one of them for its own.
+    seized: Vec<Seized>,
+    counted: BTreeSet<Process>,
+    /// The last round has found no further process.
+    is_quiet: bool,
+    cleaned: Cleaned,
+    result: io::Result<()>,
+}
+
+impl<'j> Dead<'j> {
+    fn new(judge: &'j Judge, right: Option<&'j Succession>) -> Dead<'j> {
+        Dead {
+            judge,
+            right,
+            tops: Vec::new(),
+            supervisors: Vec::new(),
+            seized: Vec::new(),
+            counted: BTreeSet::new(),
+            is_quiet: false,
+            cleaned: Cleaned::default(),
+            result: Ok(()),
+        }
+    }
+
+    fn note(&mut self, result: io::Result<()>) {
+        if let Err(e) = result {
+            self.result = std::mem::replace(&mut self.result, Ok(())).and(Err(e));
+        }
+    }
+
+    /// Takes a group for the clean-up, if its run has died.
+    fn seize(&mut self, group: Group) {
+        let lock = life::seize_group(&self.judge.run.to_string(), &group.locked);
+        let free = lock.is_some();
+        self.seized.extend(lock);
+        if self.judge.condemns_group(&group, free) {
+            let list = if group.supervises { &mut self.supervisors } else { &mut self.tops };
+            list.push(group.top);
+        }
+    }
+
+    /// Ends or releases the processes in its groups, and these others.
+    fn end(&mut self, others: Vec<Process>, on_crash: OnCrash) {
+        let mut members: Vec<Process> = self.tops.iter().flat_map(|top| members(top)).collect();
+        members.extend(others);
+        let new = members.iter().filter(|process| self.counted.insert(**process)).count();
+        self.is_quiet = new == 0;
+        // A group that another process has removed keeps none of the others.
+        let done = match on_crash {
+            OnCrash::Kill => kill(&self.tops, &members),
+            OnCrash::Release => release(&self.tops, &members),
+        };
+        self.note(done);
+    }
+
+    /// Removes its groups: those of this user, or those of other users, which can go on making groups in them.
+    fn remove_groups(&mut self, own: bool, deadline: Instant) {
+        let user = rustix::process::geteuid().as_raw();
+        let is_own = |top: &PathBuf| fs::metadata(top).is_ok_and(|known| known.uid() == user);
+        let (now, later) = std::mem::take(&mut self.tops).into_iter().partition(|top| is_own(top) == own);
+        self.tops = later;
+        for top in now {
+            self.cleaned.groups += control::tree(&top).len();
+            self.note(control::remove_tree(&top, deadline));
+        }
+    }
+}
+
+/// How long the removal of groups of other users takes, all together, and how much more it takes at most for their processes.
+const FOREIGN: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(400)];
+
+/// Removes the remains of dead runs.
+fn clean_all(mut dead: Vec<Dead<'_>>, on_crash: OnCrash) -> io::Result<Cleaned> {
+    if dead.is_empty() {
+        return Ok(Cleaned::default());
+    }
+    let index: BTreeMap<RunId, usize> = dead.iter().enumerate().map(|(i, dead)| (dead.judge.run, i)).collect();
+    for (run, group) in groups()? {
+        if let Some(&i) = index.get(&run) {
+            dead[i].seize(group);
+        }
+    }
     // Before any journal or lock: no process stays frozen while another one has these.
     for round in 0..8 {
         // Processes that had forked just before they were stopped or killed show up in the next round.
-        let mut members: Vec<Process> = tops.iter().flat_map(|top| members(top)).collect();
+        let mut others: BTreeMap<usize, Vec<Process>> = BTreeMap::new();
         // The groups come first: the owner of a process elsewhere could have the reader of its environment wait.
         if round > 0 {
-            let marked =
-                marked().filter(|(process, of, environment)| of == run && judge.condemns(process.pid, environment));
-            members.extend(marked.map(|(process, ..)| process));
+            for (process, run, environment) in marked() {
+                if let Some(&i) = index.get(&run)
+                    && dead[i].judge.condemns(process.pid, &environment)
+                {
+                    others.entry(i).or_default().push(process);
+                }
+            }
         }
-        let new = members.iter().filter(|process| counted.insert(**process)).count();
-        if new == 0 && round > 1 {
+        for (i, dead) in dead.iter_mut().enumerate() {
+            dead.end(others.remove(&i).unwrap_or_default(), on_crash);
+        }
+        if round > 1 && dead.iter().all(|dead| dead.is_quiet) {
             break;
         }
-        // A group that another process has removed keeps none of the others.
-        result = result.and(match on_crash {
-            OnCrash::Kill => kill(&tops, &members),
-            OnCrash::Release => release(&tops, &members),
-        });
         std::thread::sleep(Duration::from_millis(2));
     }
-    let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted.len()).unwrap_or(u32::MAX));
-    let deadline = Instant::now() + Duration::from_secs(1).saturating_add(each);
-    let mut removed = 0;
-    for top in &tops {
-        removed += control::tree(top).len();
-        result = result.and(control::remove_tree(top, deadline));
+    let counted: usize = dead.iter().map(|dead| dead.counted.len()).sum();
+    let each = Duration::from_millis(3).saturating_mul(u32::try_from(counted).unwrap_or(u32::MAX));
+    let [foreign, more] = FOREIGN;
+    for (own, limit) in [(true, Duration::from_secs(1).saturating_add(each)), (false, foreign + more.min(each))] {
+        let deadline = Instant::now() + limit;
+        dead.iter_mut().for_each(|dead| dead.remove_groups(own, deadline));
     }
-    for group in &supervisors {
-        removed += 1;
-        result = result.and(delegated::clean(group));
-    }
-    let mut settings = 0;
-    if judge.life.has_ended() {
-        // Its writer has died with it, so nothing is written after this.
-        match journal.with(|| isolate::release(run)) {
-            Ok(restored) => settings += restored,
-            Err(e) => result = result.and(Err(e)),
+    let mut journal = Journal::Free;
+    for dead in &mut dead {
+        for group in std::mem::take(&mut dead.supervisors) {
+            dead.cleaned.groups += 1;
+            dead.note(delegated::clean(&group));
         }
-        result = result.and(tracing::remove(run).map(drop));
+        if dead.judge.life.has_ended() {
+            // Its writer has died with it, so nothing is written after this.
+            match journal.with(|| isolate::release(&dead.judge.run)) {
+                Ok(restored) => dead.cleaned.settings += restored,
+                Err(e) => dead.note(Err(e)),
+            }
+            dead.note(tracing::remove(&dead.judge.run).map(drop));
+        }
     }
-    result = result.and(journal.with(isolate::recover));
-    for (_, path) in socket::remains().into_iter().filter(|(of, _)| of == run && judge.died()) {
-        // A missing file is no failure, and a file of another user remains.
-        let _ = fs::remove_file(path);
+    let recovered = journal.with(isolate::recover);
+    for (run, path) in socket::remains() {
+        if index.get(&run).is_some_and(|&i| dead[i].judge.died()) {
+            // A missing file is no failure, and a file of another user remains.
+            let _ = fs::remove_file(path);
+        }
     }
-    if let (Some(right), Ok(())) = (right, &result) {
-        right.finish();
+    let (mut total, mut result) = (Cleaned::default(), Ok(()));
+    for dead in dead {
+        total.groups += dead.cleaned.groups;
+        total.processes += dead.counted.len();
+        total.settings += dead.cleaned.settings;
+        if let (Some(right), Ok(()), Ok(())) = (dead.right, &dead.result, &recovered) {
+            right.finish();
+        }
+        result = result.and(dead.result);
     }
-    result.map(|()| Cleaned { groups: removed, processes: counted.len(), settings })
+    result.and(recovered).map(|()| total)
 }
 
 /// Kills the processes of a group below that of this process, in every hierarchy, and removes it with all groups below it. For programs beside Takt
@@ -294,14 +363,13 @@ struct Group {
     supervises: bool,
 }
 
-/// Groups that name runs, or one run, in every hierarchy and at any depth.
-fn groups(of: Option<&RunId>) -> io::Result<Vec<(RunId, Group)>> {
+/// Groups that name runs, in every hierarchy and at any depth.
+fn groups() -> io::Result<Vec<(RunId, Group)>> {
     let layout = Layout::read()?;
     let mut found = Vec::new();
     for hierarchy in layout.hierarchies() {
         for dir in control::tree(&hierarchy.mount) {
-            let group = named(dir).filter(|(run, _)| of.is_none_or(|of| of == run));
-            found.extend(group);
+            found.extend(named(dir));
         }
     }
     Ok(found)

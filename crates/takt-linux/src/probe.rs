@@ -379,7 +379,8 @@ fn isolation() -> Finding {
     let tickless = cpu_list("/sys/devices/system/cpu/nohz_full");
     let foreign = Isolator::new(Linux::look()).map_or_else(|_| Vec::new(), |isolator| isolator.foreign());
     if let Some(set) = foreign.first() {
-        let fix = format!("in a container of that Takt: takt isolate undo --all; if it is gone: rmdir {}", foreign.join(" "));
+        let fix =
+            format!("in a container of that Takt: takt isolate undo --all; if it is gone: rmdir {}", foreign.join(" "));
         return weak("isolation", format!("the journal of this system does not have the isolation {set}"), &fix);
     }
     if isolated.is_empty() {

@@ -229,6 +229,10 @@ impl Drop for Driver {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = leftovers::clean_run(&self.run, OnCrash::Kill);
+        // Released processes belong to no run.
+        for pid in self.processes().into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

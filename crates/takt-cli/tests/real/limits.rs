@@ -197,7 +197,8 @@ fn random_limits() {
             let after = ["", "", ">&-", ">/dev/full"][below(4) as usize];
             let running = started(&room, &limit, &args, after);
             let (pid, done) = running.wait_unchecked();
-            let what = format!("{number}: {limit} {args:?} {after}, {tasks} processes: {} {}", done.status, done.stderr);
+            let what =
+                format!("{number}: {limit} {args:?} {after}, {tasks} processes: {} {}", done.status, done.stderr);
             // A run that the kernel or an exhausted memory has ended leaves its groups to the watcher, and no other run does.
             let (left, dies) = (groups(pid), done.status.code().is_none() || done.stderr.contains("[out-of-memory]"));
             always(left.is_empty() || dies, || format!("{left:?} are left by {what}"));

@@ -450,6 +450,56 @@ fn a_lease_of_another_user_delays_no_output() {
     }
 }
 
+/// Dead runs in any number: a process with the mark of each, and a file without a lock that proves its death.
+const DEAD: &str = "mkdir -p -m 700 /tmp/takt-$(id -u) || exit\n\
+    for i in $(seq 400); do : > /tmp/takt-$(id -u)/$i-1.life; TAKT_RUN=$i-1 sleep 60 & done\n\
+    echo ready > dead; while [ ! -e over ]; do sleep 0.05; done\n\
+    kill $(jobs -p) 2>/dev/null; rm -r /tmp/takt-$(id -u)\n";
+
+/// Groups of as many more, and a group that is filled while it is removed.
+const GROUPS: &str = "cd \"$1\"; for i in $(seq 401 700); do mkdir takt-$i-1; done; echo ready > \"$2/groups\"\n\
+    while [ ! -e \"$2/over\" ]; do mkdir -p takt-401-1/a/b takt-401-1/c; done\n";
+
+/// A start removes remains of dead runs. Another user can leave as many as this user may have processes and groups.
+#[test]
+fn dead_runs_of_another_user_delay_no_start() {
+    on_cpus(|| {
+        let Some(room) = public("policy: edf\ncpus: 0\ntasks: [{name: a, period: 20ms, runtime: 2ms, cmd: sleep 60}]")
+        else {
+            return;
+        };
+        let layout = takt_linux::Layout::read().expect("/proc");
+        let hierarchy = layout.freezer.or(layout.unified).expect("control groups");
+        let delegated = hierarchy.own.join(format!("test-dead-{}", std::process::id()));
+        fs::create_dir(&delegated).expect("root");
+        chown(&delegated, Some(OTHER), Some(OTHER)).expect("root");
+        let mut dead = as_user(OTHER, "sh");
+        let mut dead = dead.args(["-c", DEAD]).current_dir(room.path("")).spawn().expect("it starts");
+        let mut groups = as_user(OTHER, "sh");
+        groups.args(["-c", GROUPS, "sh"]).arg(&delegated).arg(room.path("")).stderr(Stdio::null());
+        let mut groups = groups.spawn().expect("it starts");
+        let is_ready = |name: &str| room.path(name).exists();
+        until("the dead runs are there", || is_ready("dead") && is_ready("groups"));
+        let timed = |args: &[&str]| {
+            let begun = Instant::now();
+            let done = Running::start(&mut room.command(args)).wait();
+            (args.join(" "), begun.elapsed(), done.status)
+        };
+        let run = ["run", "w.yaml", "--duration", "100ms"];
+        let all = [timed(&run), timed(&["doctor", "--clean"]), timed(&run)];
+        fs::write(room.path("over"), "").expect("a file");
+        let _ = (dead.wait(), groups.wait());
+        let _ = takt_linux::leftovers::clean(takt_linux::leftovers::OnCrash::Kill);
+        let _ = fs::remove_dir(&delegated);
+        for (what, took, status) in all {
+            println!("takt {what}: {status}, {} ms", took.as_millis());
+            assert!(status.success() || what.starts_with("doctor"), "takt {what}: {status}");
+            always(took < Duration::from_secs(patience()), || format!("takt {what} took {took:?}"));
+        }
+        assert!(!delegated.exists(), "groups are left");
+    });
+}
+
 /// A process whose environment cannot be read without a wait that has no end.
 const SLOW: &str = include_str!("slow_page.c");
 

@@ -684,7 +684,10 @@ impl<K: Kernel> Isolator<K> {
         let Some((_, mount)) = self.kernel.hierarchy() else { return Vec::new() };
         let own = |name: &str| self.journal.isolations.iter().any(|i| group_of(&i.name)[1..] == *name);
         let names = self.kernel.names(&mount).into_iter();
-        names.filter(|name| name.starts_with(neighbours::SET) && !own(name)).map(|name| format!("{mount}/{name}")).collect()
+        names
+            .filter(|name| name.starts_with(neighbours::SET) && !own(name))
+            .map(|name| format!("{mount}/{name}"))
+            .collect()
     }
 
     /// Moves a process into the set of an isolation. Undoing the isolation moves it back.
