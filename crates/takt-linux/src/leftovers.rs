@@ -8,6 +8,7 @@
 
 use crate::control;
 use crate::delegated;
+use crate::environments;
 use crate::freezer::{v1, v2};
 use crate::isolate;
 use crate::layout::Layout;
@@ -266,7 +267,7 @@ const FOREIGN: [Duration; 2] = [Duration::from_millis(300), Duration::from_milli
 /// Removes the remains of dead runs.
 fn clean_all(mut dead: Vec<Dead<'_>>, on_crash: OnCrash) -> io::Result<Cleaned> {
     if dead.is_empty() {
-        return Ok(Cleaned::default());
+        return environments::are_read().map(|()| Cleaned::default());
     }
     let index: BTreeMap<RunId, usize> = dead.iter().enumerate().map(|(i, dead)| (dead.judge.run, i)).collect();
     for (run, group) in groups()? {
@@ -318,7 +319,7 @@ fn clean_all(mut dead: Vec<Dead<'_>>, on_crash: OnCrash) -> io::Result<Cleaned> 
             dead.note(tracing::remove(&dead.judge.run).map(drop));
         }
     }
-    let recovered = journal.with(isolate::recover);
+    let recovered = journal.with(isolate::recover).and(environments::are_read());
     for (run, path) in socket::remains() {
         if index.get(&run).is_some_and(|&i| dead[i].judge.died()) {
             // A missing file is no failure, and a file of another user remains.

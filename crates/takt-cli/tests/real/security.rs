@@ -500,8 +500,10 @@ fn dead_runs_of_another_user_delay_no_start() {
     });
 }
 
-/// A process whose environment cannot be read without a wait that has no end.
+/// Processes whose environments cannot be read without a wait that has no end.
 const SLOW: &str = include_str!("slow_page.c");
+/// They have lower numbers than the processes of the runs, so a search asks them first.
+const SLOW_ONES: u32 = 20;
 
 /// Neither a page that never comes nor a lock of mappings that is never free delays root, who looks for marks in the environments of all processes.
 #[test]
@@ -518,14 +520,13 @@ fn an_environment_that_cannot_be_read_delays_no_clean_up() {
             return;
         }
         let mut server = Command::new("unshare");
-        server.arg("-m").arg(room.path("slow")).arg(room.path("")).arg(OTHER.to_string()).stdin(Stdio::null());
-        let mut server = server.spawn().expect("it starts");
-        let mapped = || room.text("mapped").trim().parse::<i32>().ok();
-        until("a page is held up", || {
+        server.arg("-m").arg(room.path("slow")).arg(room.path("")).args([OTHER, SLOW_ONES].map(|n| n.to_string()));
+        let mut server = server.stdin(Stdio::null()).spawn().expect("it starts");
+        until("pages are held up", || {
             assert!(server.try_wait().expect("a child").is_none(), "no file system");
-            room.path("mapped").exists() && mapped().is_some()
+            room.path("mapped").exists() && room.text("mapped").lines().count() == SLOW_ONES as usize
         });
-        let slow = mapped().expect("a number");
+        let slow = room.text("mapped").lines().next().expect("a process").to_owned();
         // A reader waits. So would the helper functions of these tests, which look for processes.
         let mut reader = Command::new("cat");
         let mut reader = reader.arg(format!("/proc/{slow}/environ")).stdout(Stdio::null()).spawn().expect("cat");

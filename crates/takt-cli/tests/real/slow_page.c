@@ -1,9 +1,9 @@
 /*
- * A process whose environment is in a file system that never answers, and whose lock of mappings is held: one thread reads such a page through
+ * Processes whose environments are in a file system that never answers, and whose locks of mappings are held: one thread reads such a page through
  * /proc/self/mem, and another one waits for the lock.
  *
- * slow FOLDER UID: as root, in a mount namespace of its own. Mounts the file system, starts the process as that user, and serves until there is the
- * file `over`. The process writes its number to `mapped`. Sources: `include/uapi/linux/fuse.h` and `Documentation/filesystems/fuse.rst` of Linux.
+ * slow FOLDER UID COUNT: as root, in a mount namespace of its own. Mounts the file system, starts the processes as that user, and serves until there is the
+ * file `over`. Each process writes its number to `mapped`. Sources: `include/uapi/linux/fuse.h` and `Documentation/filesystems/fuse.rst` of Linux.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,7 +69,8 @@ static void serve(int fuse, const char *over)
 			break;
 		}
 		case FUSE_OPEN: {
-			struct fuse_open_out opened = { .fh = 1 };
+			/* Otherwise, an open would wait for the page. */
+			struct fuse_open_out opened = { .fh = 1, .open_flags = FOPEN_KEEP_CACHE };
 
 			answer(fuse, head->unique, 0, &opened, sizeof opened);
 			break;
@@ -126,7 +127,7 @@ static int map(const char *folder)
 	snprintf(path, sizeof path, "%s/stuck/file", folder);
 	file = open(path, O_RDONLY);
 	snprintf(path, sizeof path, "%s/mapped", folder);
-	mapped = open(path, O_WRONLY | O_CREAT, 0644);
+	mapped = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
 	if (file < 0 || mapped < 0 || begin >= end)
 		return 1;
 	page = mmap((void *)begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0);
@@ -146,11 +147,11 @@ static int map(const char *folder)
 int main(int count, char **arguments)
 {
 	char path[256], options[128], *large;
-	int fuse, uid, child;
+	int fuse, uid, left;
 
 	if (count == 2)
 		return map(arguments[1]);
-	if (count != 3)
+	if (count != 4)
 		return 2;
 	uid = atoi(arguments[2]);
 	snprintf(path, sizeof path, "%s/stuck", arguments[1]);
@@ -159,10 +160,11 @@ int main(int count, char **arguments)
 	snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse);
 	if (fuse < 0 || mount("takt-test", path, "fuse", MS_NOSUID | MS_NODEV, options) != 0)
 		return perror("mount"), 3;
-	child = fork();
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+	for (left = atoi(arguments[3]); left > 0; left--) {
+		if (fork() != 0)
+			continue;
+		/* A change of the user clears the signal. */
+		if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 			_exit(4);
 		large = calloc(1, 5 * PAGE);
 		memset(large, 'x', 5 * PAGE - 1);
@@ -172,6 +174,5 @@ int main(int count, char **arguments)
 	}
 	snprintf(path, sizeof path, "%s/over", arguments[1]);
 	serve(fuse, path);
-	kill(child, SIGKILL);
 	return 0;
 }
