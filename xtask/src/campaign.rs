@@ -217,6 +217,7 @@ fn another_user(_: Duration) -> Result<Findings> {
             ("real::security::another_user_succeeds_in_no_attempt", "TAKT_OTHER_USER", "50"),
             ("real::security::a_lease_of_another_user_delays_no_output", "TAKT_OTHER_USER", "1"),
             ("real::security::links_of_another_user_lead_to_no_file_of_root", "TAKT_OTHER_USER", "1"),
+            ("real::security::an_environment_that_cannot_be_read_delays_no_clean_up", "TAKT_OTHER_USER", "1"),
         ],
     )
 }
