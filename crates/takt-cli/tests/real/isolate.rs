@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::rng::draw_up_to;
 use takt_linux::isolate::{Kernel, Linux};
+use takt_linux::rt::{self, Class};
 
 /// Whether CPUs can be isolated here; says so if not.
 pub(super) fn can_isolate() -> bool {
@@ -21,7 +22,16 @@ pub(super) fn can_isolate() -> bool {
     can && !Linux::journal().exists()
 }
 
-/// All settings that an isolation touches, the groups, and the CPUs and groups of threads that live long.
+/// The scheduling class of a thread and its priority there, as numbers of the kernel.
+fn class_of(thread: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // The third field comes after the name, and the fields 40 and 41 are these (proc_pid_stat(5)).
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(37);
+    let (priority, class) = (fields.next()?, fields.next()?);
+    Some(format!("class {class}, priority {priority}"))
+}
+
+/// All settings that an isolation touches, the groups, the CPUs and groups of threads that live long, and the classes of the kernel's threads.
 pub(super) fn snapshot() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut note = |path: &Path| {
@@ -50,10 +60,12 @@ pub(super) fn snapshot() -> BTreeMap<String, String> {
         fs::read_dir(&mount).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned());
     let groups: Vec<String> = groups.filter(|name| name.starts_with("takt-isolate") || name == "takt-others").collect();
     all.insert("groups".into(), groups.join(" "));
+    let threads = Linux::look().threads();
+    for thread in threads.iter().filter(|thread| thread.kernel) {
+        all.extend(class_of(thread.id).map(|class| (format!("thread class {} {}", thread.id, thread.start), class)));
+    }
     // Workers of the kernel come and go, and have no CPUs of their own.
-    for thread in
-        Linux::look().threads().into_iter().filter(|t| !t.fixed && (t.id < 60 || t.id == std::process::id() as i32))
-    {
+    for thread in threads.into_iter().filter(|t| !t.fixed && (t.id < 60 || t.id == std::process::id() as i32)) {
         let group = if v2 || !thread.kernel { thread.group.clone() } else { String::new() };
         all.insert(format!("thread {} {}", thread.id, thread.start), format!("{} {group}", thread.cpus));
     }
@@ -68,6 +80,29 @@ pub(super) fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String
         Some(now) => now != *value,
     };
     before.iter().filter(differs).map(|(key, value)| format!("{key}: {value:?}, now {:?}", after.get(key))).collect()
+}
+
+/// Kernel threads of any number are compared, bound ones too.
+#[test]
+fn a_raised_kernel_thread_is_a_difference() {
+    on_cpus(|| {
+        if !can_isolate() || !rt::rt_allowed() {
+            return;
+        }
+        let ordinary = "class 0, priority 0";
+        let is_ordinary = |id: i32| class_of(id).is_some_and(|class| class == ordinary);
+        let threads = Linux::look().threads().into_iter();
+        let mut bound = threads.filter(|t| t.kernel && t.fixed && t.name.starts_with("ksoftirqd"));
+        // A machine may have raised them all.
+        let Some(thread) = bound.find(|thread| is_ordinary(thread.id)) else { return };
+        let before = snapshot();
+        rt::set_class(thread.id, Class::Fifo(1)).expect("a right of root");
+        let seen = changes(&before, &snapshot());
+        rt::set_class(thread.id, Class::Other).expect("a right of root");
+        let name = format!("thread class {} ", thread.id);
+        assert!(seen.iter().any(|line| line.starts_with(&name) && line.contains("class 1, priority 1")), "{seen:#?}");
+        assert_eq!(class_of(thread.id).as_deref(), Some(ordinary));
+    });
 }
 
 /// The last CPU, which tests isolate.
