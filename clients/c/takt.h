@@ -32,7 +32,7 @@ enum takt_result {
 	TAKT_EMALFORMED = -2, /* TAKT_CLIENT is malformed, or its descriptors are not those of a scheduler */
 	TAKT_EVERSION = -3,   /* the scheduler does not serve the version of this library */
 	TAKT_ESYSTEM = -4,    /* a system call failed, and errno has the reason */
-	TAKT_EREFUSED = -5,   /* the policy does not admit the request, or the task has no job */
+	TAKT_EREFUSED = -5,   /* the policy does not accept the request, or the task has no job */
 	TAKT_EABORTED = -6,   /* the job was aborted before the request was granted */
 	TAKT_EINVAL = -7,     /* an argument is out of range */
 	TAKT_ENAME = -8,      /* the workload has no resource or thread of this name */
@@ -111,7 +111,7 @@ int takt_lock(int resource);
 int takt_unlock(int resource);
 
 /* Requests another period, relative deadline (both from the next release on) or execution time (from the next job on).
- * TAKT_EREFUSED: the policy does not admit it, and the present terms continue to hold. */
+ * TAKT_EREFUSED: the policy does not accept it, and the present terms continue to hold. */
 int takt_set_period(int64_t ns);
 int takt_set_deadline(int64_t ns);
 int takt_set_runtime(int64_t ns);

@@ -36,7 +36,7 @@ class NotUnderTakt(Error):
 
 
 class Refused(Error):
-    """The policy does not admit the request, or the task has no job."""
+    """The policy does not accept the request, or the task has no job."""
 
 
 class Aborted(Error):

@@ -145,7 +145,7 @@ pub enum ThreadError {
 pub enum Status {
     /// The request is carried out.
     Done = 0,
-    /// The policy does not admit it, or the task has no job.
+    /// The policy does not accept it, or the task has no job.
     Refused = 1,
     /// The job was aborted. A resource that it waited for is not granted.
     Aborted = 2,

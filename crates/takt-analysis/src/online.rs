@@ -299,9 +299,9 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         }
         (true, _) => {}
     }
-    if system.tasks.iter().any(|t| is_irregular(t) && !disturbs_nobody(system, t)) {
+    if system.tasks.iter().any(|t| is_irregular(t) && !disturbs_no_task(system, t)) {
         let events =
-            |t: &Task| matches!(t.arrival, Arrival::Event { .. }) && is_irregular(t) && !disturbs_nobody(system, t);
+            |t: &Task| matches!(t.arrival, Arrival::Event { .. }) && is_irregular(t) && !disturbs_no_task(system, t);
         return Err(match system.tasks.iter().any(events) {
             true => "jobs that are released by events without a least `distance` are not covered by the tests",
             false => "jobs at listed instants are not covered by the tests",
@@ -337,7 +337,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
 
 /// Whether jobs of a task at listed instants come after all those that come again and again and have deadlines, and hold nothing
 /// that these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
-fn disturbs_nobody(system: &System, task: &Task) -> bool {
+fn disturbs_no_task(system: &System, task: &Task) -> bool {
     let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_irregular(t));
     match system.policy.preemptive_order() {
         // A server contains whatever its jobs do.

@@ -354,7 +354,7 @@ fn one_cpu_is_judged_the_same_whatever_the_scope() {
 }
 
 #[test]
-fn a_batch_job_disturbs_nobody_unless_it_holds_what_others_need() {
+fn a_batch_job_disturbs_others_only_by_its_locks() {
     for policy in ["fp", "edf", "g-fp", "p-edf"] {
         let mut s = system(policy, 1, &[(1, 10, 10)]);
         later(&mut s.tasks[0], 1);

@@ -459,7 +459,7 @@ fn decide_takes_policies_that_decide() {
 }
 
 #[test]
-fn a_python_without_simso_is_told_how_to_get_it() {
+fn a_python_without_simso_has_a_way_out() {
     let output = takt(&["bench", "simulate", "--quick", "--simso", "/nonexistent/python"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");

@@ -50,7 +50,7 @@ pub enum Error {
         /// The newest.
         newest: u32,
     },
-    /// The policy does not admit it, or the program has no job that could ask.
+    /// The policy does not accept it, or the program has no job that could ask.
     #[error("the scheduler refuses it")]
     Refused,
     /// The present job was aborted. A resource that it waited for was not granted.
@@ -315,7 +315,7 @@ impl Client {
     /// Asks for another period, in nanoseconds, from the next release on.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the policy does not admit it, [`Error::Invalid`] for no time, or the operating system's answer.
+    /// [`Error::Refused`] if the policy does not accept it, [`Error::Invalid`] for no time, or the operating system's answer.
     pub fn set_period(&mut self, ns: i64) -> Result<(), Error> {
         self.ask(Kind::SetPeriod, [ns, 0, 0])
     }

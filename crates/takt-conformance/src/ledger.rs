@@ -106,7 +106,7 @@ impl Ledger {
         self.metered
     }
     /// Whether the task's policy begins again in this step.
-    pub(crate) fn begins_anew(&self, task: usize) -> bool {
+    pub(crate) fn begins_again(&self, task: usize) -> bool {
         self.begins[task]
     }
     /// Whether timers are noticed at the instants that they are set to.

@@ -103,7 +103,7 @@ impl Orders {
             // The end of a job may carry out what was asked for earlier.
             seen.other_terms = seen.retimed > 0 || before.is_some() && before != after;
         }
-        let begins: Vec<bool> = (0..self.lines.len()).map(|t| ledger.begins_anew(t)).collect();
+        let begins: Vec<bool> = (0..self.lines.len()).map(|t| ledger.begins_again(t)).collect();
         if begins.contains(&true) {
             self.split(ledger, engine, &begins, &seen);
         }

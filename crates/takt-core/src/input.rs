@@ -283,7 +283,7 @@ pub enum Answer {
     Granted,
     /// Another task has the resource. It is answered again when it gets the resource, and not at all if its job is over before that.
     Waits,
-    /// The policy does not admit it. Or no job could ask: the task has no job, its handler asks for terms, or it waits for a resource
+    /// The policy does not accept it. Or no job could ask: the task has no job, its handler asks for terms, or it waits for a resource
     /// already.
     Refused,
 }

@@ -364,7 +364,7 @@ fn a_task_that_wakes_waits_its_turn_or_runs_at_once_as_the_setting_says() {
 }
 
 #[test]
-fn whoever_yields_is_not_called_again_in_the_same_round() {
+fn a_yielding_task_is_not_called_again_in_the_same_round() {
     for wake in ["turn", "cut", "next", "preempt"] {
         let mut plant = Plant::new(spec("ipi", &[("wake", wake), ("feedback", "no")]), 1, vec![batch(0.5), batch(0.5)]);
         plant.step(Time::ZERO, &[]);

@@ -524,7 +524,7 @@ fn the_budget_of_each_job_is_drawn() {
 }
 
 #[test]
-fn locks_go_to_whoever_is_next() {
+fn locks_go_to_the_next_job() {
     // d holds the resource; a, b and c ask for it in this order, and b is the most urgent.
     let tasks = || vec![once(&[2], 2), once(&[4], 4), once(&[6], 3), once(&[0], 1)];
     let d = TaskId(3);
@@ -728,7 +728,7 @@ fn a_program_is_replaced_once_for_each_abort() {
 }
 
 #[test]
-fn a_program_is_told_of_an_abort_at_its_next_dispatch() {
+fn a_program_learns_of_an_abort_at_its_next_dispatch() {
     // It returns to its job loop after 2 ns.
     let (story, engine) = tell(aborts(OnAbort::Signal), &[(12, done_with(A, 0)), (16, done_with(A, 1))], 20);
     assert_eq!(story.works, ["0 a Fresh", "10 a Abandoned", "12 a Fresh"]);
@@ -829,9 +829,9 @@ fn a_program_may_end_between_two_jobs() {
         let c = engine.counts(A);
         (story.lines[3..].join(", "), [c.released, c.met, c.missed, c.aborted])
     };
-    let goes_on = "10 release a1 by 20, 10 start a1, 15 finish a1 Completed".to_owned();
-    assert_eq!(told(true, true), (goes_on.clone(), [2, 2, 0, 0]));
-    assert_eq!(told(false, true), (goes_on, [2, 2, 0, 0]));
+    let continued = "10 release a1 by 20, 10 start a1, 15 finish a1 Completed".to_owned();
+    assert_eq!(told(true, true), (continued.clone(), [2, 2, 0, 0]));
+    assert_eq!(told(false, true), (continued, [2, 2, 0, 0]));
     assert_eq!(told(true, false), ("6 exit a".to_owned(), [1, 1, 0, 0]));
     let failed = "6 exit a failed, 10 release a1 by 20, 10 finish a1 Skipped".to_owned();
     assert_eq!(told(false, false), (failed, [2, 1, 1, 0]));

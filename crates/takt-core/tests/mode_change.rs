@@ -118,7 +118,7 @@ fn a_mode_change_keeps_the_numbers_of_skipped_jobs() {
 }
 
 #[test]
-fn a_release_that_is_due_at_a_mode_change_is_told() {
+fn a_release_at_a_mode_change_is_reported() {
     // By a clock of 10 ns, the deadline of job 0 and the release of job 1 at 9 are both noticed at 10, the deadline first.
     for backlog in [Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone] {
         let arrival = Arrival::Periodic { offset: ns(0), period: ns(9) };

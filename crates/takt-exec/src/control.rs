@@ -63,7 +63,7 @@ pub struct NewTerms {
 pub enum Command {
     /// Reports the state of the run.
     Status,
-    /// Gives a task other terms, if its policy admits them.
+    /// Gives a task other terms, if its policy accepts them.
     Set {
         /// The name of the task.
         task: String,
@@ -79,7 +79,7 @@ pub enum Command {
         /// The policy in its place, should it fail. The run learns of a policy that has one, which was loaded, only now.
         fallback: Option<Box<PolicySpec>>,
     },
-    /// A task that has left comes back, if its policy admits it.
+    /// A task that has left comes back, if its policy accepts it.
     Add(String),
     /// A task that is not in the workload is added, if there is a place for it, its process can be started, and its policy admits it.
     New(Box<NewTask>),
@@ -163,7 +163,7 @@ pub enum Refusal {
         /// The way out.
         hint: String,
     },
-    /// The policy does not admit it.
+    /// The policy does not accept it.
     NotAdmitted(String),
     /// The process of this task could not be started, or has failed before it was ready.
     NotStarted {
@@ -914,7 +914,7 @@ impl Control {
         Err(self.not_admitted(self.mirror.engine.system(), task, name, terms))
     }
 
-    /// `system` is the one whose policy does not admit the task.
+    /// `system` is the one whose policy does not accept the task.
     fn not_admitted(&self, system: &System, task: TaskId, name: &str, terms: &Terms) -> Refusal {
         let domain = system.domains.iter().find(|domain| domain.tasks.contains(&task));
         let policy = domain.map_or(system.policy, |domain| domain.policy);
@@ -926,7 +926,7 @@ impl Control {
         ];
         let reserved = terms.reserved().map(|reserved| format!(", reserved {}", reserved.budget));
         Refusal::NotAdmitted(format!(
-            "the policy `{}{}` does not admit task `{}` with {}{}",
+            "the policy `{}{}` does not accept task `{}` with {}{}",
             policy.prefix(),
             policy.profile.name,
             name,

@@ -20,7 +20,7 @@ fn taken(requests: &Requests) -> Vec<(usize, u32, u8)> {
 
 /// The scheduler asks, writes to the eventfd that wakes the supervisor, and continues; the supervisor reads that and takes.
 #[test]
-fn whoever_is_woken_finds_what_was_asked() {
+fn a_woken_program_finds_its_answer() {
     loom::model(|| {
         let (requests, woken) = (Arc::new(Requests::new(2)), Arc::new(AtomicU32::new(0)));
         let scheduler = {

@@ -258,7 +258,7 @@ fn a_process_gets_its_class_and_cpus() {
 
 /// A process that joins a v1 cpuset holds up freezes of v2 groups.
 #[test]
-fn who_is_started_during_a_v2_run_joins_no_v1_cpuset() {
+fn a_process_started_during_a_v2_run_joins_no_v1_cpuset() {
     let mechanism = match Mechanism::open_for_starts(Choice::V2, &RunId::new().unwrap(), None) {
         Ok(mechanism) => mechanism,
         Err(e) => return skip(Capability::V2, &format!("v2: {e}; {}", e.fix)),

@@ -70,7 +70,7 @@ fn calls(told: &Told) -> Vec<(Call, bool)> {
 }
 
 #[test]
-fn a_program_goes_on_with_the_next_job_and_begins_again() {
+fn a_program_continues_with_the_next_job_and_begins_again() {
     let steps = [run(1), WAIT, run(2), run(1), WAIT, run(5)];
     let told = tell(system(1, "edf", vec![program(10, 5, &steps)]), 50);
     assert_eq!(ends(&told), [1, 13, 25, 31, 43]);
@@ -103,7 +103,7 @@ fn a_job_that_never_ran_takes_no_steps() {
 }
 
 #[test]
-fn a_task_that_comes_back_begins_its_program_anew() {
+fn a_returning_task_restarts_its_program() {
     let a = program(10, 5, &[run(1), WAIT, run(2), WAIT, run(3)]);
     let changes = vec![(at(11), Input::Leave { task: A }), (at(25), Input::Enter { task: A })];
     let mut engine = Engine::new(system(1, "edf", vec![a])).expect("it is sound");

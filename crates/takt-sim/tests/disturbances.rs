@@ -28,7 +28,7 @@ fn wake(task: TaskId) -> Input {
 }
 
 #[test]
-fn a_running_job_blocks_and_goes_on() {
+fn a_running_job_blocks_and_continues() {
     let told =
         tell(system(1, "fp", vec![plain(0, 2, 20), plain(0, 1, 30)]), &changes(&[(5, block(A)), (15, wake(A))]), 100);
     expect(

@@ -131,7 +131,7 @@ fn priority_inversion() {
 }
 
 #[test]
-fn a_yield_is_told_and_the_job_goes_on_if_nobody_else_is_chosen() {
+fn a_yield_is_reported_and_the_job_continues_without_competitors() {
     let told = tell(system(1, "fp", vec![once(0, 1, &[run(2), Step::Yield, run(3), Step::Yield])]), 100);
     expect(
         &told,

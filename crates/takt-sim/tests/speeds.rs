@@ -98,7 +98,7 @@ fn a_budget_of_cpu_time_is_work_and_one_of_a_window_is_time() {
 }
 
 #[test]
-fn a_job_that_moves_goes_on_at_the_other_speed() {
+fn a_migrated_job_continues_at_the_other_speed() {
     // The short one has the fast CPU from 2 on: of the other job's 6 it has done 2 there, and does 4 at half speed until 10.
     let long = periodic(100, 6);
     let short = Task { arrival: Arrival::Listed { instants: vec![us(2)] }, deadline: Some(us(30)), ..periodic(1, 9) };

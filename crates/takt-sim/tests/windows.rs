@@ -175,7 +175,7 @@ fn a_best_effort_process_has_one_turn_per_window() {
 }
 
 #[test]
-fn a_best_effort_process_goes_on_with_the_rest_of_its_budget_in_its_next_window() {
+fn a_best_effort_process_continues_with_the_rest_of_its_budget_in_its_next_window() {
     let o = expect(
         "process c 150
          partition R c

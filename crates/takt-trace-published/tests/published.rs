@@ -186,7 +186,7 @@ fn story(packets: &[TracePacket]) -> String {
 }
 
 #[test]
-fn what_the_viewer_is_told() {
+fn names_and_tracks_of_the_viewer() {
     for (name, trace) in samples() {
         let packets = decode(&trace);
         all_closed(&packets);

@@ -175,7 +175,7 @@ codes! {
     NoRun "no-run"
         "No run can be reached, or not the one that was named. `takt ctl status` lists the runs if there are several.";
     NotAdmitted "not-admitted"
-        "The policy of a run does not admit a change. Ask for less, remove a task, or choose another policy.";
+        "The policy of a run does not accept a change. Ask for less, remove a task, or choose another policy.";
     CommandRefused "command-refused"
         "A run refuses a command, and nothing has changed. Correct the command as the message says.";
     InternalFault "internal-fault"

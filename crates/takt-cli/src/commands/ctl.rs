@@ -48,7 +48,7 @@ enum Command {
         #[arg(required = true, num_args = 1..=2, value_name = "[DOMAIN] POLICY")]
         names: Vec<String>,
     },
-    /// Let a task come back that has left, or add a task of another file, if the policy admits it
+    /// Let a task come back that has left, or add a task of another file, if the policy accepts it
     Add {
         /// The task
         task: String,
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// The failure of a command that the run refuses. A policy that does not admit a change is an answer, and no wrong command.
+/// The failure of a command that the run refuses. A policy that does not accept a change is an answer, and no wrong command.
 fn refused(fault: &Fault) -> Outcome {
     let Fault { code, message, hint } = fault;
     if code == NOT_ADMITTED {

@@ -308,7 +308,7 @@ fn offsets_make_an_exact_test_sufficient() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn bad_input_is_reported_with_its_place() {
     let room = Room::new();
     for (rows, says) in [
         ("", "[nothing-to-schedule]"),

@@ -273,7 +273,7 @@ fn json_is_one_object_and_nothing_else() {
 }
 
 #[test]
-fn output_goes_where_it_is_told() {
+fn output_goes_to_the_named_files() {
     on_cpus(|| {
         let room = Room::with(
             "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
@@ -355,7 +355,7 @@ fn the_seed_decides_what_is_drawn() {
 
 /// A trace is held against its own file: other tasks are refused, other periods and deadlines are found.
 #[test]
-fn a_trace_of_another_workload_is_told_apart() {
+fn a_trace_of_another_workload_is_distinguished() {
     let file = |name: &str, period: u32, deadline: u32| {
         format!(
             "policy: edf\ntasks:\n- {{name: {name}, period: {period}ms, deadline: {deadline}ms, runtime: 2ms}}\n\

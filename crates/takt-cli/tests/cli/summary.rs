@@ -301,7 +301,7 @@ fn the_command_line_overrides_what_an_abort_does() {
 }
 
 #[test]
-fn utility_is_told_by_task_and_for_all() {
+fn utility_is_reported_by_task_and_for_all() {
     let text = "policy: dasa-nd\nlate: abort\nduration: 10ms\ntasks:\n\
          - {name: a, batch: yes, runtime: 3ms, deadline: 4ms, utility: 3}\n\
          - {name: b, batch: yes, runtime: 3ms, deadline: 5ms, utility: {linear: 9, until: 9ms}}\n\

@@ -118,7 +118,7 @@ fn completed_sets_are_not_repeated() {
 }
 
 #[test]
-fn an_interrupted_experiment_goes_on() {
+fn an_interrupted_experiment_continues() {
     let room = Room::new();
     let args =
         ["sweep", "schedulability", "--points", "2.0,2.2", "--sets", "1000", "--test", "gedf_sim,ff", "--state", "s"];
@@ -762,7 +762,7 @@ fn columns_are_chosen() {
         "CPUs: 4, sets per point: 5, each 200ms; late jobs: aborted at their deadlines under policies that go by utility, \
          continued under the others",
         "bars: 95 % confidence intervals of the means",
-        r#"class="x">part of the jobs</text>"#,
+        r#"class="x">ratio of jobs</text>"#,
         r#"class="x">load (total utilisation in CPUs)</text>"#,
     ] {
         assert!(svg.contains(part), "{part}: {svg}");

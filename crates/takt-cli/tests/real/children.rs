@@ -354,7 +354,7 @@ fn standard_input_is_empty() {
 }
 
 #[test]
-fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
+fn an_unread_trace_does_not_delay_the_end() {
     on_cpus(|| {
         let room = Room::with(
             "windows: [{length: 1ms, cpu: 0, sc_processes: [{cmd: 'while takt done; do echo job >> jobs; done', budget: 0.8}]}]\n",

@@ -212,7 +212,7 @@ fn a_signal_tells_a_program_of_the_abort() {
 
 /// A program that does not handle the signal of an abort is ended by it. The summary says where the signal came from.
 #[test]
-fn an_unhandled_signal_of_an_abort_is_told() {
+fn an_unhandled_signal_of_an_abort_is_reported() {
     let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: a, period: 20ms, runtime: 5ms, on_abort: signal=USR2, \
                 cmd: 'while :; do :; done'}]";
     on_each_mechanism(text, &["--duration", "200ms"], |run, _| {

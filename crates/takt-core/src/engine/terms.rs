@@ -132,7 +132,7 @@ impl State {
                     self.replan(task);
                 }
             } else if let Some(end) = end.filter(|_| hartstone) {
-                self.reckon_anew(task, end);
+                self.plan_again(task, end);
             }
         }
         self.changed(task);
@@ -140,7 +140,7 @@ impl State {
 
     /// Computes again the periods that have passed by Hartstone's rule, by the present period from the `end` of the last job's
     /// own. One whose release is due at this instant has not passed: it is released. O(periods passed).
-    fn reckon_anew(&mut self, task: TaskId, end: Time) {
+    fn plan_again(&mut self, task: TaskId, end: Time) {
         let (index, seed, tick) = (task.index(), self.system.seed, self.system.timing.tick);
         let run = &mut self.runs[index];
         // Successors are planned from the planned release of the last job.

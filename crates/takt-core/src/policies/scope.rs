@@ -417,7 +417,7 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// Ranks a job again.
-    fn rank_anew(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
+    fn rank_again(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
         match &mut self.sharing {
             None => Self::touch(&mut self.clusters, &mut self.touched, task).place(task, own),
             Some(sharing) => {
@@ -480,7 +480,7 @@ impl<O: Ordering> Scoped<O> {
         for _ in 0..self.clusters[cluster].running.len() {
             let Some(task) = self.first_turn_over(cluster, cx) else { break };
             let urgency = self.ordering.requeue(task, cx);
-            self.rank_anew(task, urgency, cx);
+            self.rank_again(task, urgency, cx);
         }
         if O::PROMOTES {
             self.promote(cluster, cx);
@@ -505,7 +505,7 @@ impl<O: Ordering> Scoped<O> {
                 && let Some(rank) = self.ordering.promoted(task, cx)
                 && let Some(own) = self.own_urgency(task)
             {
-                self.rank_anew(task, Urgency { rank, ..own }, cx);
+                self.rank_again(task, Urgency { rank, ..own }, cx);
             }
         }
     }
@@ -515,7 +515,7 @@ impl<O: Ordering> Scoped<O> {
         for index in 0..self.clusters[cluster].running.len() {
             let task = self.clusters[cluster].running[index];
             if let Some(urgency) = self.ordering.rerank(task, true, cx) {
-                self.rank_anew(task, urgency, cx);
+                self.rank_again(task, urgency, cx);
             }
         }
     }
@@ -635,7 +635,7 @@ impl<O: Ordering> Scoped<O> {
             if chosen.iter().all(|a| a.task != task)
                 && let Some(urgency) = self.ordering.rerank(task, false, cx)
             {
-                self.rank_anew(task, urgency, cx);
+                self.rank_again(task, urgency, cx);
             }
         }
         let Cluster { ready, running, alarm, .. } = &mut self.clusters[cluster];
@@ -714,7 +714,7 @@ impl<O: Ordering> Scoped<O> {
                 if O::TRACKS_RUNNING
                     && let Some(urgency) = self.ordering.rerank(task, false, cx)
                 {
-                    self.rank_anew(task, urgency, cx);
+                    self.rank_again(task, urgency, cx);
                 }
             }
             Event::Handler { task, .. } => {
@@ -727,7 +727,7 @@ impl<O: Ordering> Scoped<O> {
                     self.clusters.of(task).running.retain(|t| *t != task);
                 }
                 let urgency = self.ordering.requeue(task, cx);
-                self.rank_anew(task, urgency, cx);
+                self.rank_again(task, urgency, cx);
             }
             Event::Lock { task, resource, granted } => self.request(task, resource, granted, cx),
             Event::Unlock { task, resource } => {
@@ -745,7 +745,7 @@ impl<O: Ordering> Scoped<O> {
                 };
                 if let Some(own) = own {
                     let rank = self.ordering.rank(task, cx);
-                    self.rank_anew(task, Urgency { rank, ..own }, cx);
+                    self.rank_again(task, Urgency { rank, ..own }, cx);
                 }
             }
             Event::BudgetExpired { .. }

@@ -615,7 +615,7 @@ fn a_reload_is_admitted_as_a_whole() {
         match &case.answers[..] {
             [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
             [Err(Refusal::NotAdmitted(why))] => {
-                assert!(!admitted && why.contains("does not admit task"), "{target}: {why}");
+                assert!(!admitted && why.contains("does not accept task"), "{target}: {why}");
                 let inputs = case.ran.steps.iter().flat_map(|(_, inputs)| inputs);
                 assert!(!inputs.into_iter().any(is_change), "nothing has changed");
             }

@@ -695,7 +695,7 @@ fn owners_of_one_setting_are_undone_in_any_order_to_the_first_value() {
 }
 
 #[test]
-fn settings_of_a_dead_run_are_restored_by_whoever_comes_next() {
+fn settings_of_a_dead_run_are_restored_by_the_next_command() {
     let model = Model::new(false);
     let before = model.snapshot();
     model.hold(&dead()).unwrap();

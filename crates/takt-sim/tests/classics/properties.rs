@@ -125,7 +125,7 @@ fn sharing_tasks(sleeps: bool) -> impl Strategy<Value = Vec<Task>> {
 
 /// The purpose of the immediate ceiling, on one CPU and where no job sleeps with a locked resource.
 #[test]
-fn under_the_ceiling_nobody_is_ever_refused_a_resource() {
+fn under_the_ceiling_no_job_is_refused_a_resource() {
     for name in ["fp", "rm", "dm", "edf", "llf", "fifo", "rr", "np-edf"] {
         for_all(100, sharing_tasks(false), |tasks| {
             let told = tell(System { locking: Locking::Ceiling, ..system(1, name, tasks) }, 300);

@@ -258,7 +258,7 @@ fn a_circle_over_two_domains_is_broken_by_the_one_that_closes_it() {
 }
 
 #[test]
-fn a_handler_goes_on_under_the_policy_that_takes_over() {
+fn a_handler_continues_under_the_policy_that_takes_over() {
     let handler = Handler { runtime: ms(4), deadline: Some(ms(10)), utility: UNIT };
     let tasks = || vec![worth(1, Task { handler: Some(handler), ..once(0, 9, 3) }), worth(8, once(5, 2, 6))];
     for (from, to) in [("edf", "dasa"), ("hvdf", "edf"), ("edf", "llf"), ("lbesa", "hvdf")] {

@@ -29,7 +29,7 @@ const HARD: &[Option<i64>] = &[Some(1)];
 const LITERAL: &[Option<i64>] = &[Some(1)];
 
 #[test]
-fn a_job_that_overruns_falls_behind_and_nobody_else() {
+fn only_an_overrunning_job_falls_behind() {
     let film = Task { reservation: Some(reservation((4, 10))), ..periodic(6, 10) };
     let told = tell(with("cbs", &[], vec![film, periodic(6, 10)]), 20);
     // At 4 the film's deadline becomes 20. At 10 it is the earlier release of two with that deadline; its next job continues with the
@@ -38,7 +38,7 @@ fn a_job_that_overruns_falls_behind_and_nobody_else() {
 }
 
 #[test]
-fn a_soft_server_goes_on_and_a_hard_one_waits_on_an_idle_cpu() {
+fn a_soft_server_continues_and_a_hard_one_waits_on_an_idle_cpu() {
     let one = || vec![served(0, 5, 20, (2, 5))];
     expect(&tell(with("cbs", &[], one()), 20), "a0-5", "");
     expect(&tell(with("cbs", HARD, one()), 20), "a0-2 a5-7 a10-11", "");
@@ -213,7 +213,7 @@ fn a_budget_drains_at_the_rate_of_the_active_servers() {
 }
 
 #[test]
-fn who_wakes_up_before_its_0_lag_time_goes_on_and_after_it_begins_anew() {
+fn a_wake_up_before_the_0_lag_time_keeps_the_budget_and_after_it_renews_it() {
     // a is active until 4. At 5 its next job finds b with 1.5 ms, and takes its part of the rate again: b has used 4.5 ms at 6.5.
     let tasks = |at| vec![jobs(&[0, at], &[2, 2], 20, (4, 8)), served(0, 6, 20, (4, 8))];
     expect(&tell(with("grub", HARD, tasks(5)), 20), "a0-2 b2-6.5ms a6.5ms-8.5ms b8.5ms-10", "");

@@ -124,7 +124,7 @@ fn reserved_tasks_meet_their_deadlines(seed: u64) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn calls_of_others_make_nobody_late_who_stays_within_its_reservation() {
+fn calls_of_others_make_no_task_within_its_reservation_late() {
     for_all(200, any::<u64>(), reserved_tasks_meet_their_deadlines);
 }
 

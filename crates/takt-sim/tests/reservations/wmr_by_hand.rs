@@ -77,7 +77,7 @@ fn the_rest_of_a_gift_is_donated_at_the_boundary() {
 }
 
 #[test]
-fn an_overrun_goes_on_on_the_last_cpu_and_then_from_the_first_one() {
+fn an_overrun_continues_on_the_last_cpu_and_then_from_the_first_one() {
     // c has its piece of the second CPU twice, with deadlines of 10 and 20. Its period is over at 10.
     let told = tell(two(&[], three(film(6, 10, &[12, 6]))), 20);
     expect(&told, "c0-4 a4-10 c10-14 a14-20\nb0-6 c6-10 b10-16 c16-20", "c");

@@ -70,7 +70,7 @@ fn without_preemption_a_dense_job_waits() {
 }
 
 #[test]
-fn a_free_cpu_takes_the_densest_and_a_job_that_slept_competes_anew() {
+fn a_free_cpu_takes_the_densest_and_a_job_that_slept_competes_again() {
     let sleeps = Task { program: Program::doing(vec![run(1), Step::Sleep(ms(1)), run(3)]), ..once(0, 4, 50) };
     let tasks = vec![worth(4, sleeps), worth(2, once(0, 2, 50)), worth(6, once(2, 2, 50))];
     // At 1 a sleeps and b starts; a wakes at 2, when c comes. At 3 c is the densest with 3, then a with 4/3.
@@ -162,7 +162,7 @@ fn a_handler_that_would_be_late_is_worth_nothing() {
 }
 
 #[test]
-fn without_preemption_a_job_that_yields_competes_anew() {
+fn without_preemption_a_yielding_job_competes_again() {
     let parted = |pause| {
         let steps = [vec![run(2)], pause, vec![run(2)]].concat();
         aborts(

@@ -155,7 +155,7 @@ fn tasks_go_by_their_names() {
 
 /// Jobs on each other's CPUs were "a different order".
 #[test]
-fn a_swap_of_cpus_is_told_from_another_order() {
+fn a_swap_of_cpus_differs_from_another_order() {
     let trace = edf();
     let mut swapped = trace.clone();
     for r in &mut swapped.records {

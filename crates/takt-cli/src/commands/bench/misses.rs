@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sets_have_the_utilisation_that_is_told() {
+    fn the_sets_have_the_requested_utilisation() {
         let per_mille = |set: &[Task]| set.iter().map(|t| t.runtime * 1000 / t.period).sum::<i64>();
         assert_eq!(per_mille(&SET), 700);
         assert_eq!(per_mille(&TIGHT_SET), 882);

@@ -149,7 +149,7 @@ impl<R: Rule> Reservations<R> {
 
     /// The next job of a server that is busy begins, or its job continues with its handler: with the budget and the deadline that
     /// are there.
-    fn goes_on(&mut self, task: TaskId, cx: &mut Context<'_>) {
+    fn continues(&mut self, task: TaskId, cx: &mut Context<'_>) {
         self.servers.get_mut(task).mark = Work::ZERO;
         if !self.servers.get(task).throttled {
             self.queue(task, cx);
@@ -254,7 +254,7 @@ impl<R: Rule> Policy for Reservations<R> {
             self.servers.is_not_blocked(task);
         }
         match *event {
-            Event::Release { task, .. } if self.servers.get(task).busy => self.goes_on(task, cx),
+            Event::Release { task, .. } if self.servers.get(task).busy => self.continues(task, cx),
             Event::Release { task, .. } => self.wakes(task, true, cx),
             Event::Wake { task } => self.wakes(task, false, cx),
             Event::Finish { task, consumed, .. } => self.over(task, consumed, cx),
@@ -272,7 +272,7 @@ impl<R: Rule> Policy for Reservations<R> {
             Event::Handler { task, consumed, .. } => {
                 self.servers.charge(task, consumed);
                 self.servers.leave(task);
-                if self.servers.get(task).busy { self.goes_on(task, cx) } else { self.wakes(task, false, cx) }
+                if self.servers.get(task).busy { self.continues(task, cx) } else { self.wakes(task, false, cx) }
             }
             Event::Yield { task, consumed } => {
                 self.servers.charge(task, consumed);

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sets_have_the_utilisation_that_is_told() {
+    fn the_sets_have_the_requested_utilisation() {
         let per_mille = |set: &[Task]| set.iter().map(|t| t.runtime * 1000 / t.period).sum::<i64>();
         assert_eq!((per_mille(&ONE), TWO.map(per_mille)), (850, [750, 750]));
         for set in [&ONE[..], TWO[0], TWO[1]] {

@@ -21,8 +21,8 @@ use takt_core::time::Span;
 /// FILE, a load is the total utilisation of random task sets, released together, and each set is a run. All policies get the same
 /// jobs. Jobs count whose deadline is not beyond the end.
 ///
-/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline. `aur` is
-/// the part of their utility that was accrued. `missed` and `aborted` are parts of the jobs; the other columns are numbers per run. A
+/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the ratio of jobs that met their deadline. `aur` is
+/// the ratio of their utility that was accrued. `missed` and `aborted` are ratios of jobs; the other columns are numbers per run. A
 /// column `_ci95` is half the width of the 95 % confidence interval of the mean before it (Student's t). The same seed gives the same
 /// bytes, whatever the number of threads.
 #[derive(clap::Args, Debug)]

@@ -91,7 +91,7 @@ pub(super) const MEASURES: [Measure; 9] = [
     number("interrupts", "interrupts", |run| counted(run, 11)),
 ];
 
-const JOBS: &str = "part of the jobs";
+const JOBS: &str = "ratio of jobs";
 
 fn counted(run: &Run, of: usize) -> Option<f64> {
     counts(run).then(|| run[of] as f64)
