@@ -63,11 +63,11 @@ fn updating() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 
-/// All documents of the repository's root, of `docs/` and of `docs/how-to/`.
+/// All documents of the repository's root, of `docs/` and its folders.
 fn documents() -> Vec<PathBuf> {
     let files = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut all: Vec<PathBuf> =
-        ["", "docs", "docs/how-to"].iter().flat_map(|below| files(root().join(below))).collect();
+        ["", "docs", "docs/how-to", "docs/reproductions"].iter().flat_map(|below| files(root().join(below))).collect();
     all.retain(|path| path.extension().is_some_and(|e| e == "md"));
     all.sort();
     assert!(
