@@ -248,7 +248,7 @@ impl<'j> Dead<'j> {
         self.note(done);
     }
 
-    /// Removes its groups: those of this user, or those of other users, which can go on making groups in them.
+    /// Removes its groups: those of this user, or those of other users, which may continue to make groups in them.
     fn remove_groups(&mut self, own: bool, deadline: Instant) {
         let user = rustix::process::geteuid().as_raw();
         let is_own = |top: &PathBuf| fs::metadata(top).is_ok_and(|known| known.uid() == user);
