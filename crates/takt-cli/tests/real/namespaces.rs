@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use takt_core::rng;
 use takt_testing::sysfs::Machine;
 
@@ -84,19 +85,24 @@ const KINDS: [Kind; 7] = [
     CONTAINER,
     Kind::of("none", &[]),
 ];
+
 /// A container whose root has no rights over the machine, as that of a user without rights. Clean-ups alone are tried in it, since real-time classes and
 /// isolations are refused there.
 const ROOTLESS: Kind = Kind {
     inside: ":",
     ..Kind::of("users", &["--user", "--map-root-user", "--fork", "--kill-child", "--pid", "--mount-proc", "--mount"])
 };
+
 /// The variable by which the processes of one container are found from outside.
 const MARK: &str = "TAKT_TEST_CONTAINER";
 
 /// Whether this machine has a kind.
 fn works(kind: &Kind) -> bool {
-    let tried = command_of(kind, "takt-test-try", Path::new("true"), &[]).stderr(Stdio::null()).status();
-    remove_boxes("takt-test-try");
+    // Tests try kinds beside each other, and each try has groups of its own.
+    static TRIES: AtomicUsize = AtomicUsize::new(0);
+    let mark = format!("takt-test-{}-try-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
+    let tried = command_of(kind, &mark, Path::new("true"), &[]).stderr(Stdio::null()).status();
+    remove_boxes(&mark);
     kind.is_here() || tried.is_ok_and(|status| status.success())
 }
 
