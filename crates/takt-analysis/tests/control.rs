@@ -194,7 +194,7 @@ fn shares_are_predicted_under_and_over_load() {
     // Overload with importance 1 to 3.
     let parts = vec![(250_000, 250_000), (750_000, 750_000)];
     assert_eq!(seen(vec![batch(600_000, 1), batch(600_000, 3)]), (1_200_000, true, parts));
-    // A periodic task takes its need; the rest goes to those that always run, by their parts.
+    // A periodic task takes its need. Batch tasks share the rest by their parts.
     let parts = vec![(400_000, 200_000), (400_000, 533_333), (200_000, 266_667)];
     assert_eq!(seen(vec![periodic(10, 2), batch(200_000, 1), batch(100_000, 1)]), (500_000, false, parts));
     // In overload an important task is still served no more than it needs: 0.6 of it, and the rest by 1 to 4.

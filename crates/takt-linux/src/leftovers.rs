@@ -218,9 +218,7 @@ impl<'j> Dead<'j> {
     }
 
     fn note(&mut self, result: io::Result<()>) {
-        if let Err(e) = result {
-            self.result = std::mem::replace(&mut self.result, Ok(())).and(Err(e));
-        }
+        self.result = std::mem::replace(&mut self.result, Ok(())).and(result);
     }
 
     /// Takes a group for the clean-up, if its run has died.

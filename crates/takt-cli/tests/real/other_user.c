@@ -193,10 +193,22 @@ static int forge(char **arguments, char *program)
 /* So many names make the list of names long that root's Takt searches. */
 #define FLOOD 3000
 
+/* Says that all is held, and keeps it until the test is over. */
+static void until_over(const char *folder)
+{
+	char path[256];
+	struct timespec step = { 0, 1000000 };
+
+	snprintf(path, sizeof path, "%s/held", folder);
+	close(open(path, O_CREAT | O_WRONLY, 0666));
+	snprintf(path, sizeof path, "%s/over", folder);
+	while (access(path, F_OK) != 0)
+		nanosleep(&step, NULL);
+}
+
 static int hold(const char *folder, int count, char **names)
 {
 	char path[256], name[128];
-	struct timespec step = { 0, 1000000 };
 	struct rlimit files = { 0, 0 };
 	struct flock all = { F_RDLCK, SEEK_SET, 0, 0, 0 };
 	int n, trace;
@@ -220,11 +232,7 @@ static int hold(const char *folder, int count, char **names)
 		if (!socket_at(name, bind))
 			return 1;
 	}
-	snprintf(path, sizeof path, "%s/held", folder);
-	close(open(path, O_CREAT | O_WRONLY, 0666));
-	snprintf(path, sizeof path, "%s/over", folder);
-	while (access(path, F_OK) != 0)
-		nanosleep(&step, NULL);
+	until_over(folder);
 	rmdir("/tmp/takt-0");
 	return 0;
 }
@@ -232,7 +240,6 @@ static int hold(const char *folder, int count, char **names)
 static int lease(const char *folder, int count, char **names)
 {
 	char path[256];
-	struct timespec step = { 0, 1000000 };
 	int n, file;
 
 	/* The kernel asks for the end of a lease by this signal. */
@@ -243,11 +250,7 @@ static int lease(const char *folder, int count, char **names)
 		if (file < 0 || write(file, "x", 1) != 1 || fchmod(file, 0666) != 0 || fcntl(file, F_SETLEASE, F_WRLCK) != 0)
 			return 1;
 	}
-	snprintf(path, sizeof path, "%s/held", folder);
-	close(open(path, O_CREAT | O_WRONLY, 0666));
-	snprintf(path, sizeof path, "%s/over", folder);
-	while (access(path, F_OK) != 0)
-		nanosleep(&step, NULL);
+	until_over(folder);
 	return 0;
 }
 
