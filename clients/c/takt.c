@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAGE_SIZE_BYTES 4096
@@ -54,6 +56,9 @@ struct connection {
 	volatile sig_atomic_t armed, in_call;
 	int looping, segment, loop_result;
 	pid_t owner;
+	/* Without a scheduler: the period, the relative deadline, the CPU time at the begin of the job, and its counts. */
+	int64_t period, deadline, used;
+	struct takt_statistics counts;
 };
 
 /* That of the program, which belongs to all threads that have not attached as a task of their own. */
@@ -79,7 +84,7 @@ static struct connection *me(void)
 const char *takt_strerror(int result)
 {
 	switch (result) {
-	case TAKT_ENOTTAKT: return "TAKT_CLIENT is not set: this program was not started by `takt run`";
+	case TAKT_ENOTTAKT: return "TAKT_CLIENT is not set: this program was not started by `takt run`, and TAKT_STANDALONE gives no period";
 	case TAKT_EMALFORMED: return "TAKT_CLIENT is malformed: PAGE,BELL,INIT is expected";
 	case TAKT_EVERSION: return "the scheduler does not serve the version of this library";
 	case TAKT_ESYSTEM: return "a system call failed";
@@ -87,6 +92,7 @@ const char *takt_strerror(int result)
 	case TAKT_EABORTED: return "the job was aborted";
 	case TAKT_EINVAL: return "an argument is out of range";
 	case TAKT_ENAME: return "the workload has no resource or thread of this name";
+	case TAKT_EPERIOD: return "TAKT_STANDALONE is no period: a number with ns, us, ms or s is expected, such as 20ms";
 	case TAKT_ETHREAD: return "another thread is this task, or this thread another task";
 	default: return result >= 0 ? "success" : "unknown result";
 	}
@@ -161,6 +167,32 @@ static int map(int file, struct page **mapped)
 	return result;
 }
 
+static int64_t now(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* The period of a program without a scheduler: a whole number above 0 with ns, us, ms or s. 0: it is none. */
+static int64_t standalone_period(const char *text)
+{
+	static const struct { const char *name; int64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 } };
+	char *end;
+	long long value;
+	size_t i;
+
+	if (*text < '0' || *text > '9')
+		return 0;
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	for (i = 0; i < sizeof units / sizeof *units; i++)
+		if (!errno && strcmp(end, units[i].name) == 0 && value <= INT64_MAX / 4 / units[i].ns)
+			return value * units[i].ns;
+	return 0;
+}
+
 /* The program speaks from now on. */
 static void connect_to(struct page *page, int bell, int initialising)
 {
@@ -172,6 +204,82 @@ static void connect_to(struct page *page, int bell, int initialising)
 	__atomic_store_n(&page->client, TAKT_VERSION, __ATOMIC_RELEASE);
 }
 
+/* The first job begins now, on a page that no scheduler shares. */
+static int stand_alone(void)
+{
+	const char *text = getenv("TAKT_STANDALONE");
+	struct page *page;
+	int64_t period;
+
+	if (!text)
+		return TAKT_ENOTTAKT;
+	period = standalone_period(text);
+	if (period == 0)
+		return TAKT_EPERIOD;
+	page = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return TAKT_ESYSTEM;
+	me()->period = me()->deadline = period;
+	me()->used = now(CLOCK_THREAD_CPUTIME_ID);
+	me()->counts.released = 1;
+	page->release = now(CLOCK_MONOTONIC);
+	page->deadline = page->release + period;
+	connect_to(page, -1, 0);
+	return TAKT_OK;
+}
+
+/* Answers a request as a scheduler that has nothing else to do: nothing is refused, and a lock is granted at once. */
+static int serve(enum kind kind, int64_t argument)
+{
+	struct connection *own_scheduler = me();
+	struct page *page = own_scheduler->page;
+	struct takt_statistics *counts = &own_scheduler->counts;
+
+	switch (kind) {
+	case NEXT:
+	case BEGIN:
+	case END:
+		if (kind != BEGIN) {
+			counts->completed++;
+			*(now(CLOCK_MONOTONIC) <= page->deadline ? &counts->met : &counts->missed) += 1;
+		}
+		if (kind == END)
+			break;
+		page->job = (uint64_t)counts->released++;
+		page->release = kind == NEXT ? page->release + own_scheduler->period : now(CLOCK_MONOTONIC);
+		page->deadline = page->release + (kind == BEGIN && argument > 0 ? argument : own_scheduler->deadline);
+		while (kind == NEXT) {
+			struct timespec until = { page->release / 1000000000, page->release % 1000000000 };
+			int error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+
+			if (error == 0)
+				break;
+			if (error != EINTR) {
+				errno = error;
+				return TAKT_ESYSTEM;
+			}
+		}
+		own_scheduler->used = now(CLOCK_THREAD_CPUTIME_ID);
+		read_job();
+		break;
+	case YIELD: sched_yield(); break;
+	case SET_PERIOD:
+	case SET_DEADLINE:
+		if (argument <= 0 || argument > INT64_MAX / 4)
+			return TAKT_EINVAL;
+		*(kind == SET_PERIOD ? &own_scheduler->period : &own_scheduler->deadline) = argument;
+		break;
+	case SET_RUNTIME: return argument > 0 ? TAKT_OK : TAKT_EINVAL;
+	case STATISTICS:
+		counts->consumed = now(CLOCK_THREAD_CPUTIME_ID) - own_scheduler->used;
+		counts->budget = TAKT_NEVER;
+		memcpy(page->results, counts, sizeof page->results);
+		break;
+	default: break;
+	}
+	return TAKT_OK;
+}
+
 int takt_attach(void)
 {
 	const char *text = getenv("TAKT_CLIENT");
@@ -181,7 +289,7 @@ int takt_attach(void)
 	if (me()->page)
 		return TAKT_OK;
 	if (!text)
-		return TAKT_ENOTTAKT;
+		return stand_alone();
 	file = number(&text, ',');
 	bell = file < 0 ? -1 : number(&text, ',');
 	init = bell < 0 ? -1 : number(&text, '\0');
@@ -268,6 +376,8 @@ static int ask(enum kind kind, int64_t first, int64_t second, int64_t third)
 	uint32_t asked, seen;
 	int result = TAKT_ESYSTEM, status;
 
+	if (me()->period)
+		return serve(kind, first);
 	me()->in_call = 1;
 	me()->page->kind = kind;
 	me()->page->at = me()->present.number;
@@ -372,6 +482,9 @@ int takt_resource(const char *name)
 
 	if (result != TAKT_OK)
 		return result;
+	/* Outside Takt any name is a resource. */
+	if (me()->period)
+		return 0;
 	while (names && *names) {
 		size_t end = strcspn(names, ",");
 		if (end == length && memcmp(names, name, length) == 0)

@@ -2,7 +2,8 @@
  *
  * A task is one thread, and the calls of this library belong to that thread. The first thread is the task of the program; others become tasks
  * by takt_attach_thread. Each call attaches the program to its scheduler when
- * needed. Nothing here prints or ends the process. A program that `takt run` did not start receives TAKT_ENOTTAKT from every call.
+ * needed. Nothing here prints or ends the process. A program that `takt run` did not start receives TAKT_ENOTTAKT from every call, unless
+ * TAKT_STANDALONE has a period, such as 20ms: a job is then released at each period, and every request is granted.
  *
  * Times are nanoseconds. Instants are those of CLOCK_MONOTONIC. The protocol is in docs/protocol.md, "The job protocol".
  */
@@ -28,7 +29,7 @@ extern "C" {
 /* Results. Success is 0, or a number above it where a call says so. */
 enum takt_result {
 	TAKT_OK = 0,
-	TAKT_ENOTTAKT = -1,   /* TAKT_CLIENT is not set: `takt run` did not start this program */
+	TAKT_ENOTTAKT = -1,   /* `takt run` did not start this program, and TAKT_STANDALONE is not set */
 	TAKT_EMALFORMED = -2, /* TAKT_CLIENT is malformed, or its descriptors are not those of a scheduler */
 	TAKT_EVERSION = -3,   /* the scheduler does not serve the version of this library */
 	TAKT_ESYSTEM = -4,    /* a system call failed, and errno has the reason */
@@ -36,6 +37,7 @@ enum takt_result {
 	TAKT_EABORTED = -6,   /* the job was aborted before the request was granted */
 	TAKT_EINVAL = -7,     /* an argument is out of range */
 	TAKT_ENAME = -8,      /* the workload has no resource or thread of this name */
+	TAKT_EPERIOD = -10,   /* TAKT_STANDALONE is no period */
 	TAKT_ETHREAD = -9     /* another thread is this task, or this thread another task */
 };
 

@@ -8,6 +8,8 @@ A scheduled program learns about its jobs and makes requests of its scheduler. T
     for job in takt.jobs():
         work(job)
 
+Outside Takt each call raises `NotUnderTakt`, unless `TAKT_STANDALONE` has a period, such as 20ms: a job is then released at each period.
+
 The library is searched in the file named by `TAKT_LIBRARY`, beside this file, and in the system's search path.
 """
 

@@ -11,6 +11,7 @@ mod mcu;
 mod metal;
 mod phrases;
 mod policy_names;
+mod python;
 mod sentences;
 mod tidy;
 mod vm;
@@ -49,6 +50,7 @@ usage: cargo xtask COMMAND
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
      --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
+  python             the Python package: its wheel, installed in an empty environment, with its tests and its types
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, beside the recorded figures, or `takt sim` beside another program
 ";
 
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         ["mcu"] => mcu::run(mcu::Part::Usual),
         ["mcu", "--all"] => mcu::run(mcu::Part::All),
         ["mcu", "--hartstone-extended"] => mcu::run(mcu::Part::ExtendedHartstone),
+        ["python"] => python::run(),
         ["instructions"] => instructions::run(),
         ["instructions", other] => instructions::beside(other.as_ref()),
         _ => return usage(),

@@ -3,8 +3,9 @@
 use crate::circles;
 use crate::phrases;
 use crate::policy_names;
+use crate::python;
 use crate::sentences;
-use crate::workspace::{Outcome, metadata, root};
+use crate::workspace::{Outcome, metadata, metadata_of, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,7 +28,8 @@ pub(crate) fn run() -> Outcome {
 fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
     let map = fs::read_to_string(root.join(MAP)).map_err(|e| anyhow::anyhow!("{MAP}: {e}"))?;
-    let crates = crates(&metadata()?, root);
+    let mut crates = crates(&metadata()?, root);
+    crates.extend(self::crates(&metadata_of(python::MANIFEST)?, root));
     dependencies(&map, &crates, &mut findings);
     named_files(&map, root, &mut findings);
     for c in &crates {

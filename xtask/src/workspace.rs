@@ -35,7 +35,12 @@ pub(crate) fn released() -> anyhow::Result<PathBuf> {
 
 /// The description of the workspace by `cargo metadata`.
 pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
-    let output = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;
+    metadata_of("Cargo.toml")
+}
+
+/// The description of the workspace of a manifest, whose path begins at the root.
+pub(crate) fn metadata_of(manifest: &str) -> anyhow::Result<serde_json::Value> {
+    let output = cargo(&["metadata", "--format-version=1", "--no-deps", "--manifest-path", manifest]).output()?;
     anyhow::ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -29,6 +29,8 @@ pub const VARIABLE: &str = "TAKT_CLIENT";
 pub const RESOURCES: &str = "TAKT_RESOURCES";
 /// The environment variable that holds `PAGE,BELL,NAME` for each task that is a thread of the program, one a line.
 pub const THREADS: &str = "TAKT_THREADS";
+/// The environment variable that holds the period of a program outside Takt, such as `20ms`.
+pub const STANDALONE: &str = "TAKT_STANDALONE";
 /// Bytes of the shared memory.
 pub const SIZE: usize = 4096;
 /// A deadline that never comes, and a budget without an end.

@@ -147,7 +147,10 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let found = unknown(format!("{first}; the servers fit, so the others meet their deadlines in any case"));
         return (test, Finding { responses, ..found.1 });
     }
-    let why = format!("{fit}, and no job needs more than its own");
+    // Nothing is promised to tasks without a deadline, and their jobs cannot delay the others.
+    let spills = served.iter().any(|s| s.task.deadline.is_none() && s.strays(demand(s.id)).is_some());
+    let job = if spills { "job with a deadline" } else { "job" };
+    let why = format!("{fit}, and no {job} needs more than its own");
     (test, Finding { responses, ..Finding::new(Answer::Yes, Kind::Sufficient, why) })
 }
 

@@ -189,7 +189,11 @@ impl Behind {
         let bound = Span::from_ns(server.period.ns().saturating_mul(periods));
         let behind = if self.tasks > 1 { ", behind a job of each other task of its server" } else { "" };
         if bound > deadline {
-            let why = format!("within {bound}{behind}, which is beyond its deadline of {deadline}");
+            let alone = match self.apart {
+                Some((apart, of)) if bound > apart => format!(", if jobs of task {} are at least {bound} apart", of.0),
+                _ => String::new(),
+            };
+            let why = format!("within {bound}{behind}{alone}, which is beyond its deadline of {deadline}");
             return Err(format!("task {} is served {why}", id.0));
         }
         match self.apart {

@@ -103,6 +103,19 @@ impl Failure {
     }
 }
 
+/// Status 2: what the library refuses.
+impl From<takt::Error> for Failure {
+    fn from(error: takt::Error) -> Failure {
+        match error {
+            takt::Error::Workload(faults) => Failure::diagnostics(&faults.source, &faults.found),
+            takt::Error::Argument { code, message, hint } => Failure::input(code, message, &hint),
+            failed @ (takt::Error::Stopped | takt::Error::Policy { .. }) => {
+                Failure { status: 1, text: failed.to_string() }
+            }
+        }
+    }
+}
+
 /// Standard output cannot be written. A reader that has read enough, as `head`, needs no message.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {

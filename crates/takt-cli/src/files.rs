@@ -4,14 +4,15 @@
 //! ends, however that happens. A file system without such locks is used without them.
 //!
 //! No regular file is opened with a wait. Another user could put a pipe without a reader in its place, or hold a lease of it (fcntl(2)), for which an
-//! open waits 45 s.
+//! open waits 45 s. A named pipe of another user is refused, since its owner decides how long each write waits. Root's may be written by all users.
 
 use crate::failure::Failure;
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -78,6 +79,8 @@ impl Drop for Locked {
 pub(crate) enum Unlocked {
     /// Another process writes it, or has a lease of it: the rest of a sentence about the file.
     InUse(String),
+    /// A named pipe of this user: neither that of the process nor root.
+    PipeOf(u32),
     Failed(io::Error),
 }
 
@@ -90,6 +93,14 @@ impl Unlocked {
                 let message = format!("`{}` {how}", path.display());
                 Failure::machine(Code::FileInUse, message, "name another file, or wait for the end of that process")
             }
+            Unlocked::PipeOf(user) => {
+                let message = format!("`{}` is a pipe of user {user}, which can delay each write", path.display());
+                Failure::input(
+                    Code::UnwritableFile,
+                    message,
+                    "make the pipe as the user of this command, or name a file",
+                )
+            }
         }
     }
 }
@@ -99,7 +110,26 @@ impl From<Unlocked> for io::Error {
         match why {
             Unlocked::Failed(e) => e,
             Unlocked::InUse(_) => io::Error::new(io::ErrorKind::ResourceBusy, "another process has it in use"),
+            Unlocked::PipeOf(user) => {
+                io::Error::new(io::ErrorKind::PermissionDenied, format!("it is a pipe of user {user}"))
+            }
         }
+    }
+}
+
+/// Tests an output that is no regular file.
+///
+/// # Errors
+/// [`Unlocked::PipeOf`]. A pipe without a name, as of a shell's pipeline, is not refused: a descriptor of it was passed on purpose.
+fn special(known: &Metadata) -> Result<(), Unlocked> {
+    let is_own = [0, rustix::process::geteuid().as_raw()].contains(&known.uid());
+    if !known.file_type().is_fifo() || is_own {
+        return Ok(());
+    }
+    let nameless = rustix::pipe::pipe().and_then(|(end, _)| rustix::fs::fstat(end)).map_err(io::Error::from);
+    match nameless.map_err(Unlocked::Failed)?.st_dev == known.dev() {
+        true => Ok(()),
+        false => Err(Unlocked::PipeOf(known.uid())),
     }
 }
 
@@ -203,16 +233,23 @@ pub(crate) fn ready<'p>(
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         path.canonicalize().unwrap_or_else(|_| absolute(path))
     };
-    let read: Vec<PathBuf> = read.into_iter().map(|path| real(path)).collect();
+    // A hard link, or another mount, is another path of the same file.
+    let known = |path: &Path| fs::metadata(path).ok().map(|known| identity(&known));
+    let read: Vec<_> = read.into_iter().map(|path| (real(path), known(path))).collect();
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut outputs = Outputs::default();
     for path in written {
         // A pipe and other special files can be written repeatedly, and are not opened for a test.
-        if path.exists() && !path.is_file() && !path.is_dir() {
+        if let Ok(about) = fs::metadata(path)
+            && !about.is_file()
+            && !about.is_dir()
+        {
+            special(&about).map_err(|why| why.failure("write", path))?;
             continue;
         }
         let own = real(path);
-        if read.contains(&own) {
+        let file = known(path);
+        if read.iter().any(|(path, of)| *path == own || file.is_some() && *of == file) {
             let message = format!("`{}` is read, and would be overwritten", path.display());
             return Err(Failure::input(Code::SameFile, message, "name another file"));
         }
@@ -254,7 +291,12 @@ pub(crate) fn create(path: &Path) -> Result<Output, Failure> {
 pub(crate) fn created(path: &Path) -> Result<Output, Unlocked> {
     // A pipe is opened once, since that may wait for its reader.
     if path.exists() && !path.is_file() {
-        return Ok(Output { file: File::create(path).map_err(Unlocked::Failed)?, _locked: None });
+        // The tested file is the one that is written, although its name may lead to another one by now.
+        let tested = File::options().read(true).custom_flags(OFlags::PATH.bits() as i32).open(path);
+        let tested = tested.map_err(Unlocked::Failed)?;
+        special(&tested.metadata().map_err(Unlocked::Failed)?)?;
+        let file = File::create(format!("/proc/self/fd/{}", tested.as_raw_fd())).map_err(Unlocked::Failed)?;
+        return Ok(Output { file, _locked: None });
     }
     let locked = open_locked(path)?;
     let file = fresh(path)?;
@@ -281,6 +323,23 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failu
     create(path)?.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
 }
 
+/// Writes a whole file that does not exist yet. One that cannot be written completely is removed.
+///
+/// # Errors
+/// Status 2 when it exists, with this hint, or cannot be created; 1 when it cannot be written.
+pub(crate) fn write_new(path: &Path, text: &str, hint: &str) -> Result<(), Failure> {
+    let mut file = File::create_new(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::input(Code::FileExists, format!("`{}` exists already", path.display()), hint)
+        }
+        _ => Failure::file("write", path, &error),
+    })?;
+    file.write_all(text.as_bytes()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        Failure::write(path, &error)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,5 +364,33 @@ mod tests {
         let _reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path).unwrap();
         assert!(fresh(&path).is_err() && open_locked(&path).unwrap().is_none());
         assert!(fresh(&dir.path().join("file")).unwrap().metadata().unwrap().is_file());
+    }
+
+    /// An output may be a pipe. Another user's could keep the command waiting, and is found before anything starts.
+    #[test]
+    fn a_pipe_of_another_user_is_refused() {
+        if !takt_testing::Capability::Users.is_present() {
+            return takt_testing::skip(takt_testing::Capability::Users, "a pipe of another user");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let path = dir.path().join(name);
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            path
+        };
+        let (own, other) = (pipe("own"), pipe("other"));
+        std::os::unix::fs::chown(&other, Some(65534), None).unwrap();
+        let reader =
+            |path: &Path| File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).unwrap();
+        // Without readers, both would be waited for.
+        let _readers = [reader(&own), reader(&other)];
+        let refusal = ready([], [&other]).unwrap_err();
+        assert!(refusal.text().contains("is a pipe of user 65534, which can delay each write"), "{}", refusal.text());
+        assert!(matches!(created(&other), Err(Unlocked::PipeOf(65534))));
+        assert!(ready([], [&own]).is_ok() && created(&own).is_ok());
+        // The pipe of a shell's pipeline.
+        let (_end, nameless) = rustix::pipe::pipe().unwrap();
+        rustix::fs::fchown(&nameless, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
+        assert!(created(Path::new(&format!("/proc/self/fd/{}", nameless.as_raw_fd()))).is_ok());
     }
 }

@@ -4,10 +4,11 @@ use crate::failure::{Failure, colour};
 use crate::progress::Progress;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use takt_analysis::priorities::{self, Rule};
+use takt::load::assign_priorities;
+pub(crate) use takt::simulation::last_instant;
+use takt_analysis::priorities::Rule;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::engine::Engine;
-use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System, TableRules, TaskId};
+use takt_core::model::{Late, Placement, PolicySpec, Scope, System, TableRules, TaskId};
 use takt_core::power::PowerSpec;
 use takt_core::time::Span;
 use takt_workload::{
@@ -55,11 +56,6 @@ fn copies(text: &str) -> Result<(String, usize), String> {
     let count = count.parse().ok().filter(|n| (1..=takt_workload::MAX_TASKS).contains(n));
     let count = count.ok_or_else(|| format!("the number of copies is from 1 to {}", takt_workload::MAX_TASKS))?;
     Ok((name.to_owned(), count))
-}
-
-/// An engine of this system, whose policies are those that the program knows.
-pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
-    Engine::with_registry(system, takt_workload::registry().clone())
 }
 
 /// All policies that the program knows, with default settings, for each part of the system: they may take over.
@@ -123,35 +119,13 @@ impl From<Priorities> for Rule {
 impl Priorities {
     /// Assigns them where a policy of the system ranks by priority. `set` is the number of the task set.
     pub(crate) fn assign(self, system: &mut System, seed: u64, set: u64) -> Option<AssignedPriorities> {
-        let rule = Rule::from(self);
-        priorities::matter(system).then(|| {
-            let fallback = priorities::assign(system, rule, seed, set).is_err();
-            AssignedPriorities { rule: rule.name(), fallback }
-        })
+        assign_priorities(self.into(), system, seed, set)
     }
-
-    /// The failure of `--priorities` beside a file that can state priorities.
-    pub(crate) fn contradicted(file: &str) -> Failure {
-        let message = format!("`--priorities` is for task sets, and `{file}` can state priorities itself");
-        Failure::input(Code::NotSupportedHere, message, "write `priority:` to each task, or leave `--priorities` out")
-    }
-}
-
-/// The note about assigned priorities of one set.
-pub(crate) fn priorities_note(assigned: AssignedPriorities) -> String {
-    let AssignedPriorities { rule, fallback } = assigned;
-    let none = if fallback { "; it found none, so these are deadline-monotonic" } else { "" };
-    format!("the file states no priorities; they were assigned by `--priorities {rule}`{none}")
 }
 
 /// The note about assigned priorities of many sets, for `fallback` of which the rule found none.
 pub(crate) fn priorities_of_sets(policy: &str, priorities: Priorities, fallback: u64, sets: u64) -> String {
-    let rule = Rule::from(priorities).name();
-    let none = match fallback {
-        0 => String::new(),
-        _ => format!("; it found none for {fallback} of {sets} sets, which have deadline-monotonic ones"),
-    };
-    format!("{policy} has priorities assigned by `--priorities {rule}`{none}")
+    takt::load::priorities_of_sets(policy, priorities.into(), fallback, sets)
 }
 
 /// A rule for late jobs.
@@ -196,12 +170,6 @@ pub(crate) fn without_kernel(workload: &Workload, missing: &str, instead: &str) 
     Err(Failure::at(Code::NotApplicable, workload, Some(TaskId(index as u32)), message, &hint))
 }
 
-/// The length of a run that ends at `length`. By DEmOS's rules the instant of the end belongs to the run: what begins then, begins.
-pub(crate) fn last_instant(system: &System, length: Span) -> Span {
-    let inclusive = system.rules == TableRules::Demos && length > Span::ZERO;
-    if inclusive { length + Span::from_ns(1) } else { length }
-}
-
 impl Input {
     /// Reads and checks the file. Warnings go to standard error. `machine` is what `all` stands for in a real run.
     pub(crate) fn load(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
@@ -211,7 +179,7 @@ impl Input {
         let workload = read?;
         let policy = &workload.system.policy;
         if self.placement.is_some() && !policy.uses_placement() {
-            let name = crate::report::policy(policy);
+            let name = takt::report::policy(policy);
             let message = format!("`--placement` has no effect under `{name}`, which assigns no tasks to CPUs");
             let hint = match policy.scope {
                 Scope::Table => "write `placement:` beside the `policy` of a partition or domain",
@@ -261,15 +229,7 @@ impl Input {
         let mut workload =
             takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(source, &f))?;
         crate::modules::may_fall_back(&mut workload.system);
-        if let Some(placement) = self.placement {
-            workload.system.policy.placement = placement;
-        }
-        if !source.states_priorities() {
-            let seed = workload.system.seed;
-            workload.settings.priorities = self.priorities.unwrap_or_default().assign(&mut workload.system, seed, 0);
-        } else if self.priorities.is_some() {
-            return Err(Priorities::contradicted(&source.name));
-        }
+        takt::load::settle(&mut workload, self.placement, self.priorities.map(Rule::from))?;
         Ok(workload)
     }
 }

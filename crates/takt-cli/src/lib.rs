@@ -6,10 +6,9 @@
 //! Each line uses only lines below it.
 //! ```text
 //! lib.rs commands/*.rs                        the program, as a function of a registry
-//! report.rs report/*.rs                       summaries: a table for people, an object for programs
 //! control.rs control/*.rs                     the socket of a run
 //! additions.rs                                tasks of other files, for runs and replays
-//! input.rs files.rs header.rs processes.rs preferences.rs progress.rs
+//! input.rs files.rs processes.rs preferences.rs progress.rs
 //! outcome.rs failure.rs                       ends of commands
 //! ```
 
@@ -21,7 +20,6 @@ mod control;
 mod cpu_limit;
 mod failure;
 mod files;
-mod header;
 mod input;
 mod interruption;
 mod modules;
@@ -30,7 +28,6 @@ mod parallel;
 mod preferences;
 mod processes;
 mod progress;
-mod report;
 
 use crate::failure::Failure;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
@@ -38,6 +35,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+
 use takt_core::policy::Registry;
 use takt_core::power;
 use takt_workload::Code;
@@ -74,12 +72,15 @@ enum Command {
     Doctor(commands::doctor::Args),
     Analyze(commands::analyze::Args),
     Sweep(commands::sweep::Args),
+    Repro(commands::repro::Args),
     Trace(commands::trace::Args),
+    Measure(commands::measure::Args),
     Top(commands::top::Args),
     Burn(commands::burn::Args),
     Done(commands::done::Args),
     Bench(commands::bench::Args),
     Mcu(commands::mcu::Args),
+    Schema(commands::schema::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     #[command(name = "__watch", hide = true)]
@@ -96,15 +97,59 @@ enum Command {
     Reference(commands::reference::Args),
 }
 
-/// `takt burn` with valid arguments, without a description of all other commands: it is a process of a schedule, whose start counts. Everything else
+/// Adds the arguments of a command to its description.
+type Describe = fn(clap::Command) -> clap::Command;
+
+/// The commands with arguments, by their names.
+const COMMANDS: [(&str, Describe); 30] = [
+    ("init", commands::init::Args::augment_args),
+    ("check", commands::check::Args::augment_args),
+    ("import", commands::import::Args::augment_args),
+    ("sim", commands::sim::Args::augment_args),
+    ("run", commands::run::Args::augment_args),
+    ("demos", commands::demos::Args::augment_args),
+    ("ctl", commands::ctl::Args::augment_args),
+    ("latency", commands::latency::Args::augment_args),
+    ("isolate", commands::isolate::Args::augment_args),
+    ("policies", commands::policies::Args::augment_args),
+    ("doctor", commands::doctor::Args::augment_args),
+    ("analyze", commands::analyze::Args::augment_args),
+    ("sweep", commands::sweep::Args::augment_args),
+    ("repro", commands::repro::Args::augment_args),
+    ("trace", commands::trace::Args::augment_args),
+    ("measure", commands::measure::Args::augment_args),
+    ("top", commands::top::Args::augment_args),
+    ("burn", commands::burn::Args::augment_args),
+    ("done", commands::done::Args::augment_args),
+    ("bench", commands::bench::Args::augment_args),
+    ("mcu", commands::mcu::Args::augment_args),
+    ("schema", commands::schema::Args::augment_args),
+    ("completions", commands::completions::Args::augment_args),
+    ("man", commands::man::Args::augment_args),
+    ("__watch", commands::watch::Args::augment_args),
+    ("__environments", |command| command),
+    ("__start", commands::start::Args::augment_args),
+    ("__probe", commands::probe::Args::augment_args),
+    ("__latency", commands::latency::internal::Args::augment_args),
+    ("__reference", commands::reference::Args::augment_args),
+];
+
+/// A command with valid arguments, without a description of all other commands, which takes most of the time of a start. Everything else
 /// is `None`, wrong arguments included, so messages and help have one source.
 fn quick(given: &[OsString]) -> Option<Cli> {
-    let burn = given.get(1).filter(|command| *command == "burn")?;
-    let command = arguments::negative_values(
-        commands::burn::Args::augment_args(clap::Command::new("burn")).disable_help_flag(true),
-    );
-    let matches = command.try_get_matches_from(std::iter::once(burn).chain(&given[2..])).ok()?;
-    commands::burn::Args::from_arg_matches(&matches).ok().map(|args| Cli { command: Command::Burn(args) })
+    let called = given.get(1)?;
+    let (name, describe) = COMMANDS.iter().find(|(name, _)| called == name)?;
+    let command = arguments::negative_values(describe(clap::Command::new(*name)).disable_help_flag(*name == "demos"));
+    let matches = clap::Command::new("takt").subcommand(command).try_get_matches_from(given).ok()?;
+    Cli::from_arg_matches(&matches).ok()
+}
+
+/// The description of the command line, as far as these arguments need it.
+fn described(given: &[OsString]) -> clap::Command {
+    match given {
+        [_, version] if version == "--version" || version == "-V" => clap::Command::new("takt").version(VERSION),
+        _ => arguments::negative_values(Cli::command()),
+    }
 }
 
 /// The program with the policies of `registry`, by the arguments of this process. Call it once, first of all.
@@ -168,7 +213,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
     let parse = || {
-        let matches = arguments::negative_values(Cli::command()).try_get_matches_from(&given);
+        let matches = described(&given).try_get_matches_from(&given);
         matches.and_then(|matches| Cli::from_arg_matches(&matches))
     };
     let cli = match quick(&given).map_or_else(parse, Ok) {
@@ -206,12 +251,15 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
         Command::Sweep(args) => commands::sweep::run(&args),
+        Command::Repro(args) => commands::repro::run(&args, Cli::command()),
         Command::Trace(args) => commands::trace::run(&args),
+        Command::Measure(args) => commands::measure::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Mcu(args) => commands::mcu::run(&args),
+        Command::Schema(args) => commands::schema::run(&args),
         Command::Completions(args) => commands::completions::run(&args, &Cli::command()),
         Command::Man(args) => commands::man::run(&args, &Cli::command()),
         Command::Watch(args) => commands::watch::run(&args),
@@ -265,7 +313,7 @@ pub fn fuzz_replay(workload: &str, record: &[u8]) {
         let Ok(replay) = reader.read(&workload, what_if, false) else { continue };
         let (mut system, n) = (workload.system.clone(), workload.tasks.len() as u32);
         takt_exec::reserve(&mut system, &mut Vec::new(), replay.added.len());
-        let mut engine = input::engine(system).expect("the reader has built its policy");
+        let mut engine = takt::load::engine(system).expect("the reader has built its policy");
         for (added, number) in replay.added.iter().zip(n..) {
             engine.describe(takt_core::model::TaskId(number), added.task.clone()).expect("a free number");
         }
@@ -279,6 +327,34 @@ pub fn fuzz_replay(workload: &str, record: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    /// A command that is missing in the list would only start slowly, and one that is described in another way would have other arguments.
+    #[test]
+    fn each_command_is_described_alone_as_with_all_others() {
+        let whole = Cli::command();
+        let all: Vec<&str> = whole.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(all, COMMANDS.map(|(name, _)| name));
+        for (with_others, (name, describe)) in whole.get_subcommands().zip(COMMANDS) {
+            let alone = describe(clap::Command::new(name));
+            let arguments = |command: &clap::Command| {
+                let all =
+                    command.get_arguments().chain(command.get_subcommands().flat_map(clap::Command::get_arguments));
+                all.map(|argument| format!("{argument:?}")).collect::<Vec<_>>()
+            };
+            assert_eq!(arguments(&alone), arguments(with_others), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_whole_command_line() {
+        for argument in ["--version", "-V"] {
+            let given = ["takt", argument].map(OsString::from);
+            let text = |command: clap::Command| command.try_get_matches_from(&given).unwrap_err().to_string();
+            assert_eq!(text(described(&given)), text(Cli::command()));
+        }
+    }
+
     /// The functions of the fuzz targets, with lines that a fuzzer has to find first.
     #[test]
     fn the_fuzz_targets_are_up_to_date() {

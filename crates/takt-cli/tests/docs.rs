@@ -27,7 +27,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 25] = [
+const NOT_RUN: [(&str, &str); 26] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -37,6 +37,7 @@ const NOT_RUN: [(&str, &str); 25] = [
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
     ("dpkg --install", "changes the machine; `cargo xtask service` installs the package in a virtual machine"),
+    ("pip install ./crates/takt-python", "changes the user's installation; `cargo xtask python` builds the wheel"),
     ("podman load", "needs podman, and an image of `cargo xtask dist`"),
     ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
@@ -351,6 +352,41 @@ fn generated_pages_are_what_the_code_generates() {
         faults.extend(compare(&root().join(page), &output));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The pages of reproductions, with their pictures.
+#[test]
+fn reproductions_are_what_the_command_writes() {
+    let (written, own) = (tempfile::tempdir().expect("a directory"), root().join("docs/reproductions"));
+    let command = format!("takt repro --short --write-docs {}", written.path().display());
+    let (status, output) = execute(&command, &root());
+    assert_eq!((status, output.as_str()), (0, ""), "{command}");
+    let names = |dir: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(dir).expect("a directory").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let page = |name: &String| fs::read_to_string(written.path().join(name)).expect("a page");
+    let mut faults: Vec<String> =
+        names(written.path()).iter().filter_map(|name| compare(&own.join(name), &page(name))).collect();
+    let left = names(&own).into_iter().filter(|name| !written.path().join(name).exists());
+    faults.extend(left.map(|name| format!("docs/reproductions/{name} is written by no command")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The tables of keys, each behind a comment with its name, are those of the reader.
+#[test]
+fn tables_of_keys_are_those_of_the_reader() {
+    let page = root().join("docs/workload.md");
+    let before = fs::read_to_string(&page).expect("the page");
+    let mut text = before.clone();
+    for (name, _) in takt_workload::keys::ALL {
+        let comment = format!("<!-- Written from the keys of takt-workload: {name}; do not edit. -->\n\n");
+        let begin = text.find(&comment).unwrap_or_else(|| panic!("docs/workload.md lacks {comment}")) + comment.len();
+        let end = begin + text[begin..].find("\n\n").expect("an empty line after a table") + 1;
+        text.replace_range(begin..end, &takt_workload::keys::manual(name).expect("a table"));
+    }
+    let fault = compare(&page, &text);
+    assert!(fault.is_none(), "{}", fault.unwrap_or_default());
 }
 
 /// Adds the texts of all files below a directory.

@@ -21,10 +21,13 @@
 //! ```
 //!
 //! A [`Client`] belongs to one thread, that of its task. Each request takes a round trip to the scheduler ([`takt_abi`]). Nothing here
-//! prints or ends the process. Outside Takt, [`Client::attach`] gives [`Error::NotScheduled`].
+//! prints or ends the process. Outside Takt, [`Client::attach`] gives [`Error::NotScheduled`], unless `TAKT_STANDALONE` has a period such as `20ms`: then a
+//! job is released at each period, and every request is granted.
 
+mod standalone;
 mod sys;
 
+use standalone::Standalone;
 use std::os::fd::RawFd;
 use sys::Mapping;
 pub use takt_abi::{Job, NEVER, Statistics};
@@ -34,8 +37,15 @@ use takt_abi::{Kind, Status, ThreadError};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No scheduler started this program.
-    #[error("{} is not set: this program was not started by `takt run`", takt_abi::VARIABLE)]
+    #[error(
+        "{} is not set: this program was not started by `takt run`, and {} gives no period",
+        takt_abi::VARIABLE,
+        takt_abi::STANDALONE
+    )]
     NotScheduled,
+    /// The period of a program outside Takt is none.
+    #[error("{} is no period: a number with ns, us, ms or s is expected, such as 20ms", takt_abi::STANDALONE)]
+    Period,
     /// The environment variable has another form, or its descriptors are not those of a scheduler.
     #[error("{} is malformed: PAGE,BELL,INIT is expected, such as 7,6,0", takt_abi::VARIABLE)]
     Malformed,
@@ -124,6 +134,8 @@ pub struct Client {
     initialising: bool,
     /// The present job.
     job: Job,
+    /// In place of a scheduler.
+    standalone: Option<Standalone>,
 }
 
 impl Client {
@@ -132,9 +144,9 @@ impl Client {
     /// If aborts are reported by a signal whose action is still the default, which ends the process, that is replaced by none.
     ///
     /// # Errors
-    /// [`Error::NotScheduled`], [`Error::Malformed`], [`Error::Version`], or the operating system's answer.
+    /// [`Error::NotScheduled`], [`Error::Period`], [`Error::Malformed`], [`Error::Version`], or the operating system's answer.
     pub fn attach() -> Result<Client, Error> {
-        let value = std::env::var(takt_abi::VARIABLE).map_err(|_| Error::NotScheduled)?;
+        let Ok(value) = std::env::var(takt_abi::VARIABLE) else { return Client::alone() };
         let (page, bell, initialising) = parse(&value).ok_or(Error::Malformed)?;
         let page = Mapping::new(page).map_err(|_| Error::Malformed)?;
         sys::close_on_exec(bell)?;
@@ -144,7 +156,17 @@ impl Client {
         })?;
         sys::tolerate(page.abort_signal.load(std::sync::atomic::Ordering::Relaxed))?;
         let job = page.present();
-        Ok(Client { page, bell, initialising, job })
+        Ok(Client { page, bell, initialising, job, standalone: None })
+    }
+
+    /// A program outside Takt, with the period of its environment.
+    fn alone() -> Result<Client, Error> {
+        let period = std::env::var(takt_abi::STANDALONE).map_err(|_| Error::NotScheduled)?;
+        let period = standalone::period(&period).ok_or(Error::Period)?;
+        let page = Mapping::private()?;
+        let standalone = Standalone::new(period, &page);
+        let job = page.present();
+        Ok(Client { page, bell: -1, initialising: false, job, standalone: Some(standalone) })
     }
 
     /// Makes the calling thread the task of this name, which the workload declares with `thread_of`. To be called while the program initialises, once
@@ -173,7 +195,7 @@ impl Client {
         })?;
         sys::tolerate(page.abort_signal.load(std::sync::atomic::Ordering::Relaxed))?;
         let job = page.present();
-        Ok(Client { page, bell, initialising: true, job })
+        Ok(Client { page, bell, initialising: true, job, standalone: None })
     }
 
     /// Whether [`Client::ready`] is still expected (`init: yes`).
@@ -284,11 +306,14 @@ impl Client {
         self.ask(Kind::Yield, [0; 3])
     }
 
-    /// The resource of this name.
+    /// The resource of this name. Outside Takt any name is one.
     ///
     /// # Errors
     /// [`Error::NoSuchResource`].
     pub fn resource(&self, name: &str) -> Result<Resource, Error> {
+        if self.standalone.is_some() {
+            return Ok(Resource(0));
+        }
         let names = std::env::var(takt_abi::RESOURCES).unwrap_or_default();
         let number = names.split(',').position(|other| other == name);
         let number = number.and_then(|number| u16::try_from(number).ok());
@@ -361,7 +386,13 @@ impl Client {
 
     fn request(&mut self, kind: Kind, arguments: [i64; 3]) -> Result<(), Error> {
         let number = self.page.ask(kind, self.job.number, arguments);
-        sys::ring(self.bell)?;
+        match &mut self.standalone {
+            Some(standalone) => {
+                let status = standalone.answer(&self.page, kind, arguments[0])?;
+                self.page.answer(number, status);
+            }
+            None => sys::ring(self.bell)?,
+        }
         let status = loop {
             let seen = self.page.answered.load(std::sync::atomic::Ordering::Acquire);
             match self.page.answered(number) {

@@ -36,9 +36,17 @@ impl Mapping {
         if size < SIZE as i64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        Mapping::map(libc::MAP_SHARED, file)
+    }
+
+    /// A page of zeros that no scheduler has.
+    pub(crate) fn private() -> io::Result<Mapping> {
+        Mapping::map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    fn map(flags: c_int, file: RawFd) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-        let at =
-            unsafe { libc::mmap(ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0) };
+        let at = unsafe { libc::mmap(ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, flags, file, 0) };
         let at = NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
         Ok(Mapping(at.cast()))
     }
@@ -79,6 +87,40 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) -> io::Result<()> {
         // The word has changed already, or a signal came: the caller checks again.
         Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
         slept => slept,
+    }
+}
+
+fn read_clock(clock: libc::clockid_t) -> i64 {
+    // SAFETY: the kernel fills in a live structure. Both clocks exist on every Linux.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(clock, &raw mut time);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    }
+}
+
+/// The monotonic clock, in nanoseconds.
+pub(crate) fn now() -> i64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of the calling thread, in nanoseconds.
+pub(crate) fn cpu_time() -> i64 {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Sleeps until an instant of the monotonic clock.
+pub(crate) fn sleep_until(ns: i64) -> io::Result<()> {
+    let time = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+    loop {
+        // SAFETY: the kernel reads a live structure, and writes nothing for an absolute time.
+        match unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, ptr::null_mut())
+        } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
     }
 }
 

@@ -50,6 +50,11 @@ pub(crate) trait Actuator {
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool;
     /// Observes blocks and wake-ups of the task's process in this group, instead of those of the one before; without a group of none.
     fn follow(&self, task: TaskId, group: Option<Group>);
+    /// The task's process begins or continues its job, and counts as blocked or not until a report; or it is stopped. Without a report by the kernel it is looked at
+    /// in between.
+    fn watch(&self, task: TaskId, watched: Option<Blocked>) {
+        let _ = (task, watched);
+    }
     /// Whether a block or wake-up has been reported that has not been taken.
     fn has_waits(&self) -> bool;
     /// Takes the next block or wake-up, if its instant is not after `until`.
@@ -85,6 +90,10 @@ pub(crate) trait Actuator {
     /// From now on the window table has a major frame of this length; zero without a table. Requests of planned instants repeat with it.
     fn set_frame(&self, length: Span);
 }
+
+/// Whether a process counts as blocked in the middle of its job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blocked(pub(crate) bool);
 
 /// The process of a task has blocked, or is runnable again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

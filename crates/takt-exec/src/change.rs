@@ -61,6 +61,13 @@ pub(crate) struct Newcomer {
     pub(crate) on_overrun: bool,
     /// A reaction follows when a job exceeds its runtime.
     pub(crate) limited: bool,
+    /// The CPU time of its jobs is read at their ends.
+    pub(crate) counted: bool,
+}
+
+/// Whether the CPU time of the jobs of a process is read at their ends: each job of the process has a part of it.
+pub(crate) fn is_counted(process: &Process) -> bool {
+    !process.per_job && process.kernel.is_none()
 }
 
 impl Newcomer {
@@ -73,6 +80,7 @@ impl Newcomer {
             on_miss: process.on_miss.is_some(),
             on_overrun: process.on_overrun.is_some(),
             limited: process.on_overrun.is_some() && !process.per_job,
+            counted: is_counted(process),
         }
     }
 }

@@ -130,6 +130,15 @@ pub enum Done {
     Status(Box<Status>),
     /// The change was handed to the engine in the step of this instant.
     Changed(Time),
+    /// The same, and now the tasks demand more than their CPUs have, which their policy accepts.
+    Overloaded {
+        /// The instant of the step.
+        at: Time,
+        /// The CPUs.
+        cpus: CpuSet,
+        /// The utilisation, in thousandths of a CPU, rounded up.
+        per_mille: u64,
+    },
     /// The change was handed to the engine in the step of `at`, and its window table holds from the border of a frame on; `None` when the
     /// run has ended before that.
     Table {
@@ -579,7 +588,7 @@ impl Control {
         self.attempts = 0;
         // Their processes, which were to end, have not been asked to.
         self.ends.retain(|(task, _)| !returning.contains(task));
-        let Pending { order: Order { issuer, text, answer, .. }, joins } = pending;
+        let Pending { order: Order { issuer, text, command, answer }, joins } = pending;
         for new in self.joining.take_if(|_| joins).into_iter().flat_map(|joining| joining.tasks) {
             self.tasks.push((new.process.name.clone(), false));
             self.endable.push(!new.process.per_job);
@@ -588,9 +597,39 @@ impl Control {
         if change.has_table() {
             self.awaited = Some((at, answer));
         } else {
-            answer(Ok(Done::Changed(at)));
+            let grows = matches!(command, Command::Set { .. } | Command::Add(_) | Command::New(_) | Command::Reload(_));
+            let overload = if grows { self.overload() } else { None };
+            answer(Ok(overload.map_or(Done::Changed(at), |(cpus, per_mille)| Done::Overloaded {
+                at,
+                cpus,
+                per_mille,
+            })));
         }
         Some((at, issuer, text))
+    }
+
+    /// The CPUs whose tasks demand more than these have, by their agreed terms, and the utilisation in thousandths of a CPU. O(domains² + tasks).
+    fn overload(&self) -> Option<(CpuSet, u64)> {
+        const WHOLE: u128 = 1_000_000_000;
+        let engine = &self.mirror.engine;
+        let system = engine.system();
+        let share = |task: TaskId| {
+            let terms = engine.agreed(task);
+            let (runtime, period) = terms.runtime.zip(terms.period).filter(|_| !engine.is_gone(task))?;
+            Some(runtime.ns() as u128 * WHOLE / period.ns().max(1) as u128)
+        };
+        let sum = |tasks: &mut dyn Iterator<Item = TaskId>| tasks.filter_map(share).sum::<u128>();
+        let over = |(cpus, demand): &(CpuSet, u128)| *demand > cpus.len() as u128 * WHOLE;
+        let rounded = |(cpus, demand): (CpuSet, u128)| (cpus, (demand * 1000).div_ceil(WHOLE) as u64);
+        let whole = || (system.cpus, sum(&mut (0..system.tasks.len() as u32).map(TaskId)));
+        // Domains in bands share their CPUs.
+        let parts: Vec<(CpuSet, u128)> =
+            system.domains.iter().map(|domain| (domain.cpus, sum(&mut domain.tasks.iter().copied()))).collect();
+        let within =
+            |cpus: CpuSet| parts.iter().filter(move |(own, _)| own.is_subset(&cpus)).map(|(_, demand)| demand).sum();
+        let groups = parts.iter().map(|(cpus, _)| (*cpus, within(*cpus)));
+        let found = if parts.is_empty() { Some(whole()).filter(over) } else { groups.into_iter().find(over) };
+        found.map(rounded)
     }
 
     /// Answers all that is left at the end of the run.
@@ -635,6 +674,7 @@ impl Control {
             policies,
             tasks: tasks.map(|((name, kernel), task)| self.mirror.task(task, name, pid(task), *kernel)).collect(),
             cpus: self.mirror.cpus(),
+            alternatives: system.alternatives.clone(),
             events: self.mirror.events(),
             is_incomplete: self.is_incomplete,
         }

@@ -66,6 +66,7 @@ impl<A: Actuator> Scheduler<A> {
             slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
             // The kernel reports the freeze as a block, and may report no wake-up meanwhile. To the engine the job continues to run.
             slot.waits_since = Span::MAX;
+            self.setup.actuator.watch(task, None);
             if slot.blocked {
                 self.inputs.push(Input::Wake { task });
             }
@@ -117,6 +118,7 @@ impl<A: Actuator> Scheduler<A> {
             self.setup.dispatcher.thawed(task);
             let Scheduler { setup, .. } = self;
             setup.slots[task.index()].is_started(&setup.actuator, false);
+            setup.watch(task);
         }
         self.note(task, Refused::Held { until: self.now() }, done);
         let slot = &self.setup.slots[task.index()];

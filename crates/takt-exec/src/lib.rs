@@ -41,6 +41,7 @@ mod sync;
 mod terms;
 mod thread;
 mod unseen;
+mod used;
 #[cfg(test)]
 mod virtual_machine;
 mod waits;

@@ -1,6 +1,6 @@
 //! The executive's machine on Linux: [`Mechanism`] under both threads.
 
-use crate::actuator::{Actuator, Groups, Processes, Rung, Times, Wait};
+use crate::actuator::{Actuator, Blocked, Groups, Processes, Rung, Times, Wait};
 use crate::life::{Incarnation, SOURCE, completion_data};
 use crate::observation::Observation;
 use crate::plan::{self, EventSource, Plan, TaskEnd, Threads};
@@ -106,7 +106,10 @@ impl Actuator for Acts {
     fn follow(&self, task: TaskId, group: Option<Group>) {
         let Some(observation) = &self.observation else { return };
         let leader = group.and_then(|group| self.mechanism.leader(group));
-        observation.borrow_mut().follow(task, leader.as_slice());
+        observation.borrow_mut().follow(task, leader, leader.as_slice());
+    }
+    fn watch(&self, task: TaskId, watched: Option<Blocked>) {
+        self.observation.iter().for_each(|observation| observation.borrow().watch(task, watched));
     }
     fn has_waits(&self) -> bool {
         self.observation.as_ref().is_some_and(|observation| observation.borrow().has_waits())

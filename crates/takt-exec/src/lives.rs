@@ -47,6 +47,8 @@ pub(crate) struct Task {
     signalled: bool,
     /// When a replacement must have initialised.
     init_limit: Option<Span>,
+    /// It initialises beside the schedule, so far in idle time.
+    initialises_idle: bool,
     /// The task has left for good, and its process is asked to end.
     ending: Option<Ending>,
     /// A command adds the task, and its first process is not ready.
@@ -100,6 +102,7 @@ impl Task {
             pid: None,
             signalled: false,
             init_limit: None,
+            initialises_idle: false,
             ending: None,
             entering: None,
             threads: Threads::Unknown,
@@ -185,7 +188,7 @@ impl<P: Processes> Lives<P> {
         }
         let known = &self.tasks[task.index()];
         let class = match known.life {
-            // An initialisation beside the schedule runs in idle time.
+            // An initialisation beside the schedule runs in idle time, for half of its limit.
             Life::Initialising => Class::Idle,
             // The process does not wait at the end of its initialisation. It must not keep the CPU from this thread, which then stops it.
             _ if !self.begun && self.initialises_observed(task) => Class::Other,
@@ -221,6 +224,7 @@ impl<P: Processes> Lives<P> {
         known.threads = Threads::Unknown;
         known.life = if init { Life::Initialising } else { Life::Alive };
         known.init_limit = init.then_some(limit);
+        known.initialises_idle = init;
         let ready = self.processes.prepare(group).what("cannot freeze an empty group");
         let started = ready.and_then(|()| self.spawn(task)).and_then(|()| match init {
             true => self.processes.start(group).what("cannot start the initialisation"),
@@ -543,7 +547,14 @@ impl<P: Processes> Lives<P> {
             let lives = matches!(known.life, Life::Alive | Life::Dying | Life::Initialising);
             let led = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
             let unnoticed = !self.processes.notifies() && lives && !led && known.pid.is_some();
-            let late = known.life == Life::Initialising && known.init_limit.is_some_and(|l| l < self.processes.now());
+            let left = known.init_limit.filter(|_| known.life == Life::Initialising).map(|l| l - self.processes.now());
+            let late = left.is_some_and(|left| left < Span::ZERO);
+            if known.initialises_idle && left.is_some_and(|left| left < self.plan.init_timeout / 2) {
+                // Other programs of the machine can take all idle time.
+                self.processes.set_class(known.home.group, Class::Other);
+                self.tasks[task.index()].initialises_idle = false;
+            }
+            let known = &self.tasks[task.index()];
             if unnoticed && !self.processes.populated(known.home.group).unwrap_or(false) {
                 self.emptied(task);
             } else if self.begun && late {

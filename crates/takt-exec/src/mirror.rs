@@ -25,6 +25,8 @@ pub struct Status {
     pub tasks: Vec<TaskStatus>,
     /// By CPU of the schedule.
     pub cpus: Vec<CpuStatus>,
+    /// The policies that may take over, which events name by number.
+    pub alternatives: Vec<takt_core::model::PolicySpec>,
     /// The last events, the latest at the end.
     pub events: Vec<RunEvent>,
     /// Records were lost, so the figures stand still and changes are refused.
@@ -137,8 +139,8 @@ pub enum EventKind {
     Deadlock,
     /// Windows of the table passed unserved.
     WindowsLost,
-    /// Another policy has taken over.
-    Switch,
+    /// Another policy has taken over: an index into [`Status::alternatives`].
+    Switch(u16),
     /// A setting of the policy has changed.
     Configure,
     /// Another window table has taken over.
@@ -158,7 +160,7 @@ impl EventKind {
             EventKind::Failed => "failed",
             EventKind::Deadlock => "deadlock",
             EventKind::WindowsLost => "windows-lost",
-            EventKind::Switch => "switch",
+            EventKind::Switch(_) => "switch",
             EventKind::Configure => "configure",
             EventKind::Table => "table",
         }
@@ -244,7 +246,7 @@ impl Sink for Account {
             }
             RecordKind::Deadlock { task, .. } => self.note(at, Some(task), None, EventKind::Deadlock),
             RecordKind::WindowsLost { .. } => self.note(at, None, None, EventKind::WindowsLost),
-            RecordKind::Switch { .. } => self.note(at, None, None, EventKind::Switch),
+            RecordKind::Switch { to, .. } => self.note(at, None, None, EventKind::Switch(to)),
             RecordKind::Configure { .. } => self.note(at, None, None, EventKind::Configure),
             RecordKind::Table { .. } => {
                 self.table_since = Some(at);

@@ -157,17 +157,20 @@ impl Plan {
             Class::Fifo(priority) => priority >= self.priority,
             Class::Other | Class::Idle => false,
         };
-        let realtime = self.realtime || self.dispatch != Dispatch::Freeze;
-        realtime && !self.processes.iter().filter_map(|process| process.kernel).any(before)
+        self.has_real_time() && !self.processes.iter().filter_map(|process| process.kernel).any(before)
     }
 
-    /// Whether blocks and wake-ups in the middle of a task's jobs are observed: under an online policy, of processes in the class FIFO that Takt schedules. In a
-    /// window table a budget is elapsed time, and a sleep is the end of a job with `completion: sleep`.
+    /// Whether the processes that Takt schedules are in the class FIFO.
+    pub(crate) fn has_real_time(&self) -> bool {
+        self.realtime || self.dispatch != Dispatch::Freeze
+    }
+
+    /// Whether blocks and wake-ups in the middle of a task's jobs are observed: under an online policy, of processes that Takt schedules. In a window table a
+    /// budget is elapsed time, and a sleep is the end of a job with `completion: sleep`.
     pub(crate) fn follows(&self, system: &System, task: TaskId) -> bool {
         let process = &self.processes[task.index()];
-        let realtime = self.realtime || self.dispatch != Dispatch::Freeze;
         let sleeps = process.observed == Some(JobEnd::Sleep);
-        realtime && system.windows.is_empty() && process.kernel.is_none() && !sleeps
+        system.windows.is_empty() && process.kernel.is_none() && !sleeps
     }
 
     /// Whether each block and wake-up wakes the scheduler. With ranks the kernel does by itself what a policy decides whose ranks do not change by them, so

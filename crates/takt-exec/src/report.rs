@@ -155,9 +155,11 @@ pub enum Ended {
 pub enum Blocking {
     /// By the tracepoints of the kernel's scheduler.
     Tracepoints,
+    /// By the states of processes, each [`takt_linux::blocking::INTERVAL`]: they have no real-time class.
+    States,
     /// It would, and the machine does not allow it.
     Unavailable(Unavailable),
-    /// Not at all: its jobs run in windows, are not real-time processes, or end at their first sleep.
+    /// Not at all: its jobs run in windows, or end at their first sleep, or the kernel schedules them.
     NotFollowed,
 }
 
@@ -185,7 +187,8 @@ pub struct Report {
     pub counts: Vec<Counts>,
     /// Response times by task.
     pub responses: Vec<Histogram>,
-    /// Where CPU time is measured, because the policy or a budget needs that: the job of each task that used most, and how much.
+    /// The job of each task that used most CPU time, and how much. `None` in window tables without a policy, where each job is a process, and before the
+    /// first end of a job.
     pub most_used: Vec<Option<(JobId, Work)>>,
     /// How long the processes of each task were ready to run without a CPU although they had their turn, as
     /// [`disturbance::waited`] has it; without those that a process started itself. `None` where the kernel does not count

@@ -6,11 +6,11 @@
 //! shared CPU would not use its rest. No other planned instant is coarsened. A refused act is repeated after a millisecond and until the
 //! next act on that process; only the answer that a process is gone ends it.
 
-use crate::actuator::{Actuator, Processes, Rung, is_gone};
+use crate::actuator::{Actuator, Blocked, Processes, Rung, is_gone};
 use crate::ahead::WindowsAhead;
 use crate::blocks::Blocks;
 use crate::causes::{CAUSES, Causes, Found, Response};
-use crate::change::{Change, Newcomer};
+use crate::change::{Change, Newcomer, is_counted};
 use crate::dispatch::{Before, Bench, Dispatcher, Kernel, of_plan};
 use crate::life::Waits;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
@@ -22,6 +22,7 @@ use crate::resumes::Resumes;
 use crate::rings::Rings;
 use crate::slot::{Ahead, Asked, Awaited, Observed, OfKernel, Slot};
 use crate::terms::{LONGEST, SHORTEST, Terms};
+use crate::used::Used;
 use rtrb::{Consumer, Producer};
 use std::io;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use takt_abi::{Kind, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Answer, Command, Ending, Engine, Input};
-use takt_core::model::{Call, PartitionId, ResourceId, System, TaskId};
+use takt_core::model::{Arrival, Call, PartitionId, ResourceId, System, TaskId};
 use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
@@ -258,6 +259,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// When the step before was carried out.
     applied: Time,
     pub(crate) meters: Vec<Meter>,
+    /// The CPU time of jobs that need no meter.
+    used: Used,
     measured: Measured,
     /// By task: the act that was refused.
     pub(crate) refused: Vec<Option<Refused>>,
@@ -358,6 +361,7 @@ impl<A: Actuator> Scheduler<A> {
             end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
             applied: Time::ZERO,
             meters: vec![Meter::default(); n],
+            used: Used::new(n, 10 * n + 2 * BATCH),
             measured: Measured::new(setup.slots.iter().map(|slot| slot.kernel.is_some())),
             refused: vec![None; n],
             unmute: Time::MAX,
@@ -533,13 +537,17 @@ impl<A: Actuator> Scheduler<A> {
 
     /// The rest at `end`, the result of the last [`Scheduler::advance`].
     pub(crate) fn finish(self, end: Time) -> Outcome {
-        let Scheduler { setup, sink, results, stop, .. } = self;
+        let Scheduler { setup, sink, results, stop, used, .. } = self;
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
         let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
         let event_floods = setup.slots.iter().map(|slot| slot.changes.floods).collect();
-        // Without a measurement, only the time is known for which a task had a CPU.
-        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
+        // Without a meter, the engine knows only the time for which a task had a CPU.
+        for ((most, slot), task) in
+            most.iter_mut().zip(&setup.slots).zip((0..).map(TaskId)).filter(|((_, slot), _)| !slot.metered)
+        {
+            *most = used.most(task).filter(|_| slot.counted).map(|(job, used)| (job, Work::nominal(used).or_zero()));
+        }
         Outcome {
             engine: setup.engine,
             responses,
@@ -559,8 +567,10 @@ impl<A: Actuator> Scheduler<A> {
     /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
     fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
         let slot = &mut self.setup.slots[task.index()];
-        if slot.is_reserved {
-            slot.incarnation = slot.incarnation.max(incarnation);
+        if slot.is_reserved && slot.incarnation < incarnation {
+            // A process that was ready before was dismissed, and another one initialises.
+            slot.program = Program::Absent { held: true, asked: true };
+            slot.incarnation = incarnation;
         }
         if slot.incarnation != incarnation {
             return;
@@ -697,6 +707,7 @@ impl<A: Actuator> Scheduler<A> {
                     if replaced {
                         self.absent.note(task);
                     }
+                    self.used.forget(task);
                     self.setup.dispatcher.replaced(task);
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
                     if replaced {
@@ -940,11 +951,11 @@ impl<A: Actuator> Scheduler<A> {
     /// A task has been added to the engine, and its process waits in its frozen group.
     #[cold]
     fn take_in(&mut self, newcomer: &Newcomer) {
-        let Newcomer { task, abort_signal, class, responses, on_miss, on_overrun, limited } = *newcomer;
+        let Newcomer { task, abort_signal, class, responses, on_miss, on_overrun, limited, counted } = *newcomer;
         let Setup { engine, actuator, slots, classes, reactions, causes, .. } = &mut self.setup;
         let slot = &mut slots[task.index()];
         (slot.is_reserved, slot.abort_signal, slot.limited) = (false, abort_signal, limited);
-        slot.metered = engine.meters(task);
+        (slot.metered, slot.counted) = (engine.meters(task), counted);
         self.metered |= slot.metered;
         if slot.metered || slot.limited {
             self.meters[task.index()].base = actuator.cpu_time(slot.group).unwrap_or_default();
@@ -1000,7 +1011,9 @@ impl<A: Actuator> Scheduler<A> {
     pub(crate) fn step_once(&mut self, at: Time) {
         let began = self.setup.actuator.now();
         self.find_before(at);
+        self.read_ends(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
+        self.used.stepped(|task| self.setup.engine.job_number(task));
         if self.takeovers != self.setup.engine.takeovers() {
             self.begin_metering();
         }
@@ -1087,6 +1100,26 @@ impl<A: Actuator> Scheduler<A> {
         let Some(announcer) = &self.setup.announcer else { return };
         if let Some(frame) = self.ahead.begins(at, &self.sink.records, &self.setup.engine.system().windows) {
             announcer.announce(frame);
+        }
+    }
+
+    /// Reads the CPU time of the jobs that the step may end, where nothing measures it.
+    fn read_ends(&mut self, at: Time) {
+        let Scheduler { setup: Setup { engine, slots, actuator, .. }, inputs, used, .. } = self;
+        let ended = inputs.iter().filter_map(|input| match *input {
+            Input::Complete { task, .. } | Input::Abort { task } => Some(task),
+            _ => None,
+        });
+        let due = engine.running().iter().copied().filter(|task| is_due(engine, *task, at));
+        for task in ended.chain(due) {
+            let slot = &slots[task.index()];
+            if slot.counted
+                && !slot.metered
+                && let Some(job) = engine.job_number(task)
+                && let Some(total) = actuator.cpu_time(slot.group)
+            {
+                used.read(task, job, total);
+            }
         }
     }
 
@@ -1180,6 +1213,17 @@ impl<A: Actuator> Scheduler<A> {
         // The blocks of a job that it has begun ahead, or that is over by now, are to be replayed.
         if slot.ahead.is_none() && !is_over && matches!(slot.program, Program::New | Program::Waiting) {
             self.forget_waits(task);
+        }
+        let slot = &self.setup.slots[task.index()];
+        if slot.counted
+            && !slot.metered
+            && let Some(job) = self.setup.engine.job_number(task)
+        {
+            // Outside of its segments the program does other work.
+            if slot.segments.is_some() {
+                self.used.forget(task);
+            }
+            self.used.dispatched(task, job, || self.setup.actuator.cpu_time(slot.group));
         }
         let cpus = place.map(|place| self.setup.cpus(task, place));
         let how = How { work, runs: runs && before.is_none(), is_over };
@@ -1361,6 +1405,7 @@ impl<A: Actuator> Setup<A> {
                 abort_signal: process.abort_signal,
                 observed: process.observed.map(|of| Observed::new(of, &actuator)),
                 metered: engine.meters(task),
+                counted: is_counted(process) && engine.system().tasks[task.index()].arrival != Arrival::Activated,
                 segments: process.segments.then(|| Terms::of(&engine, task)),
                 limited: process.on_overrun.is_some() && !process.per_job,
                 kernel: process
@@ -1608,7 +1653,9 @@ impl<A: Actuator> Setup<A> {
         self.slots[task.index()].is_started(&self.actuator, begins);
         let waited = std::mem::take(&mut self.slots[task.index()].waits) != Waits::No;
         let (dispatcher, mut bench) = self.bench(task);
-        dispatcher.start(task, if waited { Before::Asleep } else { Before::Frozen }, &mut bench)
+        dispatcher.start(task, if waited { Before::Asleep } else { Before::Frozen }, &mut bench)?;
+        self.watch(task);
+        Ok(())
     }
 
     fn dispatch(
@@ -1674,7 +1721,17 @@ impl<A: Actuator> Setup<A> {
             (false, false) => Before::Frozen,
         };
         let (dispatcher, mut bench) = self.bench(task);
-        dispatcher.start(task, before, &mut bench)
+        dispatcher.start(task, before, &mut bench)?;
+        self.watch(task);
+        Ok(())
+    }
+
+    /// The process of a task has been started, and is at work.
+    pub(crate) fn watch(&self, task: TaskId) {
+        let slot = &self.slots[task.index()];
+        if slot.follows {
+            self.actuator.watch(task, Some(Blocked(slot.blocked)));
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Slot<R> {
     pub(crate) waits: Waits,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
+    /// The CPU time of its jobs is read at their ends ([`crate::used`]).
+    pub(crate) counted: bool,
     /// For a task that the kernel schedules.
     pub(crate) kernel: Option<OfKernel>,
     /// Its number is free: a command may add a task. Until then it has the process that the supervisor has announced last.

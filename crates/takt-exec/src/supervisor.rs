@@ -87,7 +87,7 @@ pub fn run_controlled(
     signals.control = control.as_ref().map(|control| control.phase.clone());
     let id = RunId::new().what("cannot name the run")?;
     // Remains of dead runs are removed if possible; this run does not depend on it.
-    let _ = leftovers::clean(plan.on_crash);
+    let remains = leftovers::clean(plan.on_crash).err();
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
@@ -101,6 +101,9 @@ pub fn run_controlled(
     id.ends_well();
     result.map(|mut report| {
         report.notes.extend(isolated.into_iter().flatten());
+        report
+            .notes
+            .extend(remains.map(|e| format!("remains of a dead run stay: {e} (`takt doctor --clean` says more)")));
         let shared = lock.iter().flat_map(CpuLock::shared_with);
         report
             .notes
@@ -434,15 +437,21 @@ impl Supervisor {
         if followed.is_empty() {
             return Ok((None, Blocking::NotFollowed));
         }
-        match Observation::open(system.tasks.len(), &self.plan.levels(), self.plan.notices(engine)) {
+        let tasks = system.tasks.len();
+        let (opened, by) = if self.plan.has_real_time() {
+            (Observation::by_records(tasks, &self.plan.levels(), self.plan.notices(engine)), Blocking::Tracepoints)
+        } else {
+            (Observation::by_states(tasks), Blocking::States)
+        };
+        match opened {
             Err(lack) => Ok((None, Blocking::Unavailable(lack))),
             Ok(mut observation) => {
                 for task in followed {
                     let group = self.lives.tasks[task.index()].home.group;
-                    observation.follow(task, &self.mechanism.thread_numbers(group));
+                    observation.follow(task, self.mechanism.leader(group), &self.mechanism.thread_numbers(group));
                 }
                 observation.hear(&self.epoll, true).what("epoll")?;
-                Ok((Some(observation), Blocking::Tracepoints))
+                Ok((Some(observation), by))
             }
         }
     }

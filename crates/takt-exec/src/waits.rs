@@ -48,6 +48,7 @@ impl<A: Actuator> Scheduler<A> {
             slot.waits = Waits::Since(now);
             self.waiting.push(task);
             self.setup.dispatcher.frozen(task);
+            self.setup.actuator.watch(task, None);
         }
         waits
     }

@@ -13,10 +13,12 @@
 
 mod decode;
 mod rings;
+mod states;
 #[cfg(test)]
 mod tests;
 mod threads;
 
 pub use decode::{Change, Switch};
 pub use rings::{Notices, Switches, cost};
+pub use states::{INTERVAL, States};
 pub use threads::{Threads, Transition};

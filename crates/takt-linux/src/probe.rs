@@ -315,7 +315,7 @@ fn blocking() -> Finding {
     match blocking::Switches::try_out().and_then(|()| blocking::cost()) {
         Ok(cost) => ok("blocking", format!("blocks inside a job are observed by tracepoints; a record takes {cost}")),
         Err(lack) => {
-            let found = format!("blocks inside a job cannot be observed: {}", lack.reason);
+            let found = format!("blocks inside a job of a real-time process cannot be observed: {}", lack.reason);
             weak("blocking", found, &format!("{}; or `dispatch: rank`, which needs no observation", lack.fix))
         }
     }

@@ -83,7 +83,7 @@ mod virtual_time;
 
 pub use freeze::{MAX_FROZEN_JOBS, Unfrozen, freeze};
 pub use report::{CpuTime, DomainEnergy, PowerReport, Report, TaskTime, ZoneTemperatures};
-pub use virtual_time::{Simulation, Step, replay, simulate};
+pub use virtual_time::{Simulation, Step, replay, simulate, simulate_to_a_miss, simulate_while};
 
 #[cfg(doc)]
 use takt_core::engine::{Engine, Input};

@@ -162,9 +162,56 @@ pub fn simulate<S: Sink>(
     sink: &mut S,
     mut progress: impl FnMut(Time),
 ) -> Report {
+    let until_the_end = |now: Time| {
+        progress(now);
+        true
+    };
+    simulate_while(engine, scenario, duration, sink, until_the_end)
+}
+
+/// As [`simulate`], which ends at the instant reached if `progress` returns `false`.
+///
+/// # Panics
+/// When stolen time is not a part of its period.
+pub fn simulate_while<S: Sink>(
+    engine: &mut Engine,
+    scenario: &Scenario,
+    duration: Span,
+    sink: &mut S,
+    mut progress: impl FnMut(Time) -> bool,
+) -> Report {
+    drive(engine, scenario, duration, sink, 65_536, &mut |_, now| progress(now))
+}
+
+/// As [`simulate`] without records, which ends some steps after the first missed deadline. Returns the instant reached. Costs O(n) more
+/// for n tasks now and then.
+///
+/// # Panics
+/// When stolen time is not a part of its period.
+pub fn simulate_to_a_miss(engine: &mut Engine, scenario: &Scenario, duration: Span) -> Time {
+    let mut reached = Time::ZERO + duration;
+    drive(engine, scenario, duration, &mut (), 64, &mut |engine, now| {
+        let missed = engine.totals().missed > 0;
+        if missed {
+            reached = now;
+        }
+        !missed
+    });
+    reached
+}
+
+/// Asks `progress` after each `every` steps, a power of two, whether the simulation continues.
+fn drive<S: Sink>(
+    engine: &mut Engine,
+    scenario: &Scenario,
+    duration: Span,
+    sink: &mut S,
+    every: u64,
+    progress: &mut dyn FnMut(&Engine, Time) -> bool,
+) -> Report {
     let end = Time::ZERO + duration;
     let Simulation { engine, machine, inputs, now, between } = Simulation::new(engine, scenario);
-    let mut run = Drive { machine, inputs, now, end, sink, progress: &mut progress };
+    let mut run = Drive { machine, inputs, now, end, sink, every, progress };
     loop {
         if run.machine.is_direct() && engine.can_lend_policy() {
             if !engine.lend_policy(&mut run) {
@@ -175,9 +222,9 @@ pub fn simulate<S: Sink>(
         }
         let _ = engine.step(run.now, &run.inputs, run.sink);
         run.machine.apply(run.now, engine, &run.inputs);
-        run.report_progress();
+        run.report_progress(engine);
     }
-    let Drive { machine, inputs, sink, .. } = run;
+    let Drive { machine, inputs, end, sink, .. } = run;
     Simulation { engine, machine, inputs, now, between }.finish(end, sink).1
 }
 
@@ -189,7 +236,9 @@ struct Drive<'a, S> {
     now: Time,
     end: Time,
     sink: &'a mut S,
-    progress: &'a mut dyn FnMut(Time),
+    /// Steps between two calls of `progress`, a power of two.
+    every: u64,
+    progress: &'a mut dyn FnMut(&Engine, Time) -> bool,
 }
 
 impl<S> Drive<'_, S> {
@@ -216,9 +265,9 @@ impl<S> Drive<'_, S> {
     }
 
     #[inline(always)]
-    fn report_progress(&mut self) {
-        if self.machine.steps().is_multiple_of(65_536) {
-            (self.progress)(self.now);
+    fn report_progress(&mut self, engine: &Engine) {
+        if self.machine.steps() & (self.every - 1) == 0 && !(self.progress)(engine, self.now) {
+            self.end = self.now;
         }
     }
 }
@@ -253,7 +302,7 @@ impl<S: Sink> Borrower for Drive<'_, S> {
             self.machine.begin_step(self.now, inputs);
             engine.step_with(policy, self.now, inputs, &mut self.machine, self.sink);
             self.machine.end_step(engine);
-            self.report_progress();
+            self.report_progress(engine);
         }
     }
 }

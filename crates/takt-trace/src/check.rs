@@ -19,6 +19,7 @@
 //! | `budget` | no job runs longer than the budget it was granted |
 //! | `window-order` | windows follow each other in the order and at the distances of the table |
 //! | `window` | a task runs only in windows, and on CPUs, of its partition (needs the system) |
+//! | `skipped-start` | no task of a partition that is skipped in a window starts in it |
 //! | `affinity` | a task runs only on CPUs that it may run on (needs the system) |
 //! | `fifo` | tasks of a partition without a policy run one at a time, in order if it is safety-critical (needs the system) |
 //! | `best-effort` | where best effort waits for all, it does not start beside safety-critical work (needs the system) |
@@ -50,7 +51,7 @@ mod round;
 mod rules;
 mod schedule;
 
-pub use arrivals::arrivals;
-pub use checker::check;
+pub use arrivals::{Arrivals, arrivals};
+pub use checker::{Checker, check};
 pub use finding::Finding;
-pub use schedule::{Conditions, Consumption, Judgement, schedule};
+pub use schedule::{Conditions, Consumption, Judgement, Schedule, schedule};

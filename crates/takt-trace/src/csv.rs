@@ -12,9 +12,9 @@
 use crate::jsonl::split;
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json, source_and_workload};
-use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
+use crate::{Change, Footer, Header, Measured, Part, ReadError, Stamped, TaskLabel, Writer, names, window_table};
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, BufRead};
 use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
 use takt_core::time::{Span, Time};
@@ -313,38 +313,102 @@ fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
     })
 }
 
-pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let fail = |line: usize, message: String| ReadError::Syntax { line, message };
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut line = 1;
-    let mut rest = bytes;
-    let mut rows: Option<Rows> = None;
-    let mut first = true;
-    let mut columns = COLUMNS.len();
-    while let Some((raw, after)) = cells(rest).map_err(|m| fail(line, m))? {
-        let here = line;
-        line += rest[..rest.len() - after.len()].iter().filter(|b| **b == b'\n').count();
-        rest = after;
-        let texts: Result<Vec<&str>, _> = raw.iter().map(|c| std::str::from_utf8(c)).collect();
-        let texts = texts.map_err(|e| fail(here, e.to_string()))?;
-        if texts.iter().all(|t| t.is_empty()) {
-            continue;
-        }
-        if std::mem::take(&mut first) {
-            columns = texts.len();
-            if !COLUMNS.starts_with(&texts) || columns < COLUMNS_LEAST {
-                return Err(fail(here, format!("the columns of a trace are {}", COLUMNS.join(","))));
-            }
-        } else if texts.len() != columns {
-            return Err(fail(here, format!("{} columns instead of {columns}", texts.len())));
-        } else if let Some(rows) = &mut rows {
-            row(&texts).and_then(|row| rows.push(&row)).map_err(|m| fail(here, m))?;
-        } else if texts[2] == "meta" {
-            rows = Some(Rows::new(header_from_json(texts[6]).map_err(|m| fail(here, m))?));
-        } else {
-            return Err(fail(here, "the second row must be the `meta` row".into()));
+/// The mark of UTF-8 at the begin of a file.
+const BYTE_ORDER: &[u8] = b"\xef\xbb\xbf";
+
+/// The place within a row at which a line ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// The begin of a cell.
+    Begin,
+    /// A cell without quotes.
+    Plain,
+    /// Quotes that are open, so that the row continues.
+    Quotes,
+    /// A quote that ends the cell, or is the first of two.
+    Quote,
+}
+
+impl Within {
+    fn after(self, byte: u8) -> Within {
+        match (self, byte) {
+            (Within::Quotes, b'"') => Within::Quote,
+            (Within::Begin | Within::Quote, b'"') | (Within::Quotes, _) => Within::Quotes,
+            (_, b',') => Within::Begin,
+            _ => Within::Plain,
         }
     }
-    let missing = || fail(line, "the trace ends before its `meta` row".into());
-    Ok(rows.ok_or_else(missing)?.finish())
+}
+
+/// The parts of a trace, row by row.
+pub(crate) struct Table<R> {
+    input: R,
+    /// The row that is read, with its end. A quoted cell can have several lines.
+    row: Vec<u8>,
+    /// The line at which it begins, and that of the next one, from one.
+    line: usize,
+    next: usize,
+    columns: usize,
+    pub(crate) rows: Rows,
+}
+
+impl<R: BufRead> Table<R> {
+    pub(crate) fn open(input: R) -> Result<Table<R>, ReadError> {
+        let rows = Rows::new(Header::default());
+        let mut table = Table { input, row: Vec::new(), line: 1, next: 1, columns: 0, rows };
+        let right = |texts: &[&str]| match COLUMNS.starts_with(texts) && texts.len() >= COLUMNS_LEAST {
+            true => Ok(texts.len()),
+            false => Err(format!("the columns of a trace are {}", COLUMNS.join(","))),
+        };
+        let meta = |texts: &[&str]| match texts[2] {
+            "meta" => header_from_json(texts[6]),
+            _ => Err("the second row must be the `meta` row".into()),
+        };
+        let missing = "the trace ends before its `meta` row";
+        table.columns = table.row(|_, texts| right(texts))?.ok_or_else(|| table.missing(missing))?;
+        let header = table.row(|_, texts| meta(texts))?.ok_or_else(|| table.missing(missing))?;
+        table.rows = Rows::new(header);
+        Ok(table)
+    }
+
+    fn missing(&self, message: &str) -> ReadError {
+        ReadError::Syntax { line: self.line, message: message.into() }
+    }
+
+    /// The next row that is not empty, as `read` returns it; `None` at the end, or when the row is cut off there.
+    fn row<T>(&mut self, read: impl FnOnce(&mut Rows, &[&str]) -> Result<T, String>) -> Result<Option<T>, ReadError> {
+        loop {
+            self.row.clear();
+            self.line = self.next;
+            let fail = |message: String| ReadError::Syntax { line: self.line, message };
+            let mut place = Within::Begin;
+            while place == Within::Quotes || !self.row.ends_with(b"\n") {
+                let before = self.row.len();
+                if self.input.read_until(b'\n', &mut self.row)? == 0 {
+                    // The rest can have a fault all the same.
+                    cells(&self.row).map_err(fail)?;
+                    return Ok(None);
+                }
+                if self.next == 1 && self.row.starts_with(BYTE_ORDER) {
+                    self.row.drain(..BYTE_ORDER.len());
+                }
+                self.next += 1;
+                place = self.row[before..].iter().fold(place, |place, byte| place.after(*byte));
+            }
+            let Some((raw, _)) = cells(&self.row).map_err(fail)? else { return Ok(None) };
+            let texts: Result<Vec<&str>, _> = raw.iter().map(|cell| std::str::from_utf8(cell)).collect();
+            let texts = texts.map_err(|e| fail(e.to_string()))?;
+            if texts.iter().all(|text| text.is_empty()) {
+                continue;
+            }
+            if self.columns > 0 && texts.len() != self.columns {
+                return Err(fail(format!("{} columns instead of {}", texts.len(), self.columns)));
+            }
+            return read(&mut self.rows, &texts).map(Some).map_err(fail);
+        }
+    }
+
+    pub(crate) fn part(&mut self) -> Result<Option<Part>, ReadError> {
+        self.row(|rows, texts| row(texts).and_then(|row| rows.part(&row)))
+    }
 }

@@ -4,8 +4,9 @@
 //! things that happen at one instant on different CPUs may be recorded in either order.
 
 use crate::timeline::Asked;
-use crate::{Trace, names};
-use std::collections::HashMap;
+use crate::{Header, Stamped, Trace, names};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
 use std::fmt;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
@@ -113,151 +114,320 @@ struct Event {
     applied: Time,
 }
 
-/// Per task and per place what happened, in order.
-struct Sequences {
-    tasks: HashMap<Rc<str>, Vec<Event>>,
-    places: HashMap<Rc<str>, Vec<(Key, Rc<str>)>>,
-    order: Vec<Rc<str>>,
+/// One of the two traces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The first one.
+    A = 0,
+    /// The second one.
+    B = 1,
 }
 
-fn length(trace: &Trace) -> Time {
-    trace.header.duration.map_or_else(|| trace.end(), |d| Time::ZERO + d)
+/// A task in both traces. The events that agree are dropped as soon as both are there.
+struct Task {
+    label: Rc<str>,
+    /// When its first event came, as a number, on each side.
+    first: [Option<usize>; 2],
+    /// Events that the other side does not have yet, or, after the first difference, all that follow.
+    rest: [VecDeque<Event>; 2],
+    differs: bool,
+    /// Without CPUs: a stop that the job may have continued after, on each side.
+    stopped: [Option<Event>; 2],
+    points: Vec<Point>,
 }
 
-/// Without CPUs a job that changes them without a pause continues, and there is one place.
-fn sequences(trace: &Trace, limit: Option<Time>, cpus: bool) -> Sequences {
-    let labels: Vec<Rc<str>> = trace.header.labels().into_iter().map(Rc::from).collect();
-    let anywhere: Rc<str> = "".into();
-    let text = |place: &CpuSet| if cpus { Rc::from(place.to_string()) } else { anywhere.clone() };
-    let places: Vec<Rc<str>> = trace.header.places.iter().map(text).collect();
-    let mut outcomes: HashMap<&str, Rc<str>> = HashMap::new();
-    let mut s = Sequences { tasks: HashMap::new(), places: HashMap::new(), order: Vec::new() };
-    for r in &trace.records {
-        let set = |place: Place| places[place.index()].clone();
+type Entry = (Key, Rc<str>);
+
+/// A set of CPUs in both traces. The entries that agree are dropped as soon as both are there.
+#[derive(Default)]
+struct Sequence {
+    rest: [VecDeque<Entry>; 2],
+    /// How many entries there were on each side, and how many agreed before the first difference.
+    length: [usize; 2],
+    same: usize,
+    difference: Option<(Entry, Entry)>,
+}
+
+impl Sequence {
+    fn push(&mut self, side: Side, entry: Entry) {
+        self.length[side as usize] += 1;
+        if self.difference.is_some() {
+            return;
+        }
+        let Some(other) = self.rest[1 - side as usize].pop_front() else {
+            return self.rest[side as usize].push_back(entry);
+        };
+        if other == entry {
+            self.same += 1;
+        } else {
+            self.difference = Some(if side == Side::A { (entry, other) } else { (other, entry) });
+        }
+    }
+
+    /// The first difference, unless only the last `tail` entries of one side are missing.
+    fn difference(&self, tail: usize) -> Option<String> {
+        let longer = self.length[0].max(self.length[1]);
+        let (one, two) = match &self.difference {
+            Some((one, two)) => (Some(one), Some(two)),
+            None => (self.rest[0].front(), self.rest[1].front()),
+        };
+        if self.same + tail >= longer {
+            return None;
+        }
+        let say = |entry: Option<&Entry>| {
+            entry.map_or("nothing".into(), |(key, task)| format!("{} of {task} job {}", key.kind, key.job))
+        };
+        Some(format!("differs at entry {}: {} / {}", self.same + 1, say(one), say(two)))
+    }
+}
+
+/// A comparison of two traces whose records come one after the other, in each trace's own order. Its memory grows with the differences, and with how far one
+/// side is ahead.
+pub struct Comparison {
+    diff: Diff,
+    shorter: Time,
+    cpus: bool,
+    tasks: Vec<Task>,
+    by_label: HashMap<Rc<str>, usize>,
+    /// By side and number of the header: the index among `tasks`, and the text of a place.
+    numbers: [Vec<usize>; 2],
+    places: [Vec<Rc<str>>; 2],
+    sequences: BTreeMap<Rc<str>, Sequence>,
+    outcomes: HashMap<&'static str, Rc<str>>,
+    events: usize,
+}
+
+impl Comparison {
+    /// Without CPUs a job that changes them without a pause continues, and there is one place.
+    fn new(headers: [&Header; 2], lengths: [Time; 2], tolerance: Span, cpus: bool) -> Comparison {
+        let shorter = lengths[0].min(lengths[1]);
+        let up_to = (lengths[0] != lengths[1]).then_some(shorter);
+        let anywhere: Rc<str> = "".into();
+        let text = |place: &CpuSet| if cpus { Rc::from(place.to_string()) } else { anywhere.clone() };
+        let mut comparison = Comparison {
+            diff: Diff { order_equal: true, tolerance, up_to, ..Diff::default() },
+            shorter,
+            cpus,
+            tasks: Vec::new(),
+            by_label: HashMap::new(),
+            numbers: [Vec::new(), Vec::new()],
+            places: headers.map(|header| header.places.iter().map(text).collect()),
+            sequences: BTreeMap::new(),
+            outcomes: HashMap::new(),
+            events: 0,
+        };
+        for (side, header) in [Side::A, Side::B].into_iter().zip(headers) {
+            header.labels().iter().for_each(|label| comparison.task(side, label));
+        }
+        comparison
+    }
+
+    /// Adds the next task of a trace, before its records.
+    pub fn task(&mut self, side: Side, label: &str) {
+        let index = self.by_label.get(label).copied().unwrap_or_else(|| {
+            let label: Rc<str> = label.into();
+            self.by_label.insert(label.clone(), self.tasks.len());
+            self.tasks.push(Task {
+                label,
+                first: [None; 2],
+                rest: Default::default(),
+                differs: false,
+                stopped: [None, None],
+                points: Vec::new(),
+            });
+            self.tasks.len() - 1
+        });
+        self.numbers[side as usize].push(index);
+    }
+
+    /// The next record of a trace.
+    ///
+    /// # Panics
+    /// When its task or its place is not in the header, and was not added.
+    pub fn record(&mut self, side: Side, r: &Stamped) {
+        let set = |place: Place| self.places[side as usize][place.index()].clone();
+        let mut word = |word: &'static str| self.outcomes.entry(word).or_insert_with(|| word.into()).clone();
         let (kind, task, job, detail) = match r.record.kind {
             RecordKind::Start { task, job, place } => (Kind::Start, task, job, set(place)),
             RecordKind::Stop { task, job, place, .. } => (Kind::Stop, task, job, set(place)),
-            RecordKind::Finish { task, job, outcome, .. } => {
-                let word = names::outcome(outcome);
-                (Kind::Finish, task, job, outcomes.entry(word).or_insert_with(|| word.into()).clone())
-            }
-            RecordKind::HandlerEnd { task, job, .. } => {
-                (Kind::Finish, task, job, outcomes.entry(HANDLER).or_insert_with(|| HANDLER.into()).clone())
-            }
+            RecordKind::Finish { task, job, outcome, .. } => (Kind::Finish, task, job, word(names::outcome(outcome))),
+            RecordKind::HandlerEnd { task, job, .. } => (Kind::Finish, task, job, word(HANDLER)),
             RecordKind::Call { task, job, call, granted } => {
                 let asked = Asked { at: r.applied, task, job, call, granted };
                 (Kind::Call, task, job, asked.to_string().into())
             }
-            _ => continue,
+            _ => return,
         };
-        if limit.is_some_and(|limit| r.record.at >= limit) {
-            continue;
+        if self.diff.up_to.is_some_and(|limit| r.record.at >= limit) {
+            return;
         }
-        let label = &labels[task.index()];
+        let index = self.numbers[side as usize][task.index()];
         let key = Key { kind, job, detail };
-        if cpus && matches!(kind, Kind::Start | Kind::Stop) {
-            s.places.entry(key.detail.clone()).or_default().push((key.clone(), label.clone()));
+        let task = &mut self.tasks[index];
+        if self.cpus && matches!(kind, Kind::Start | Kind::Stop) {
+            let sequence = self.sequences.entry(key.detail.clone()).or_default();
+            sequence.push(side, (key.clone(), task.label.clone()));
         }
-        if !s.tasks.contains_key(label) {
-            s.order.push(label.clone());
+        self.events += 1;
+        task.first[side as usize].get_or_insert(self.events);
+        let event = Event { key, at: r.record.at, applied: r.applied };
+        if self.cpus {
+            return self.event(index, side, event);
         }
-        let events = s.tasks.entry(label.clone()).or_default();
-        let stopped = events.last().is_some_and(|e| (e.key.kind, e.key.job, e.at) == (Kind::Stop, job, r.record.at));
-        if !cpus && kind == Kind::Start && stopped {
-            events.pop();
-            continue;
+        let before = task.stopped[side as usize].take();
+        let continues = |stop: &Event| kind == Kind::Start && (stop.key.job, stop.at) == (job, event.at);
+        if before.as_ref().is_some_and(continues) {
+            return;
         }
-        events.push(Event { key, at: r.record.at, applied: r.applied });
+        if let Some(stop) = before {
+            self.event(index, side, stop);
+        }
+        if kind == Kind::Stop {
+            self.tasks[index].stopped[side as usize] = Some(event);
+        } else {
+            self.event(index, side, event);
+        }
     }
-    s
+
+    fn event(&mut self, index: usize, side: Side, event: Event) {
+        let task = &mut self.tasks[index];
+        match task.rest[1 - side as usize].front() {
+            Some(other) if !task.differs && other.key == event.key => {
+                let other = task.rest[1 - side as usize].pop_front().expect("it is there");
+                let (one, two) = if side == Side::A { (event, other) } else { (other, event) };
+                self.diff.both(task, &one, &two);
+            }
+            other => {
+                task.differs |= other.is_some();
+                task.rest[side as usize].push_back(event);
+            }
+        }
+    }
+
+    /// Ends the comparison and returns its result.
+    fn finish(mut self) -> Diff {
+        for index in 0..self.tasks.len() {
+            for side in [Side::A, Side::B] {
+                if let Some(stop) = self.tasks[index].stopped[side as usize].take() {
+                    self.event(index, side, stop);
+                }
+            }
+        }
+        let Comparison { diff: mut d, shorter, mut tasks, sequences, .. } = self;
+        // Tasks of the first trace come first.
+        tasks.sort_by_key(|task| (task.first[0].is_none(), task.first));
+        let almost = shorter - d.tolerance;
+        let at_end = |e: &Event| e.at.max(e.applied) >= almost;
+        let mut tail = 0;
+        for mut task in tasks {
+            let [one, two] = std::mem::take(&mut task.rest).map(Vec::from);
+            for step in align(&one, &two) {
+                match step {
+                    Step::Both(i, j) => d.both(&mut task, &one[i], &two[j]),
+                    Step::OnlyA(i) if at_end(&one[i]) => tail += 1,
+                    Step::OnlyB(j) if at_end(&two[j]) => tail += 1,
+                    Step::OnlyA(i) => task.point(&one[i], Some(one[i].applied), None),
+                    Step::OnlyB(j) => task.point(&two[j], None, Some(two[j].applied)),
+                }
+            }
+            d.points.append(&mut task.points);
+        }
+        d.points.sort_by_key(Point::first);
+        d.order_equal = d.points.iter().all(|p| p.a.is_some() && p.b.is_some());
+        // Where all tasks agree, a place can differ just by the order between tasks.
+        if d.order_equal {
+            let differing = |(place, sequence): (&Rc<str>, &Sequence)| {
+                Some(format!("on {place} the order {}", sequence.difference(tail)?))
+            };
+            d.places = sequences.iter().filter_map(differing).collect();
+            d.order_equal = d.places.is_empty();
+        }
+        d
+    }
 }
 
-/// Compares two traces over the length of the shorter one.
-///
-/// Points that only one trace has do not count when they lie within the tolerance of the end: there, chance decides
-/// whether they are still recorded.
-#[must_use]
-pub fn diff(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
-    let mut d = compare(a, b, tolerance, true);
-    d.only_cpus = !d.order_equal && d.places.is_empty() && diff_ignoring_cpus(a, b, tolerance).is_equal();
-    d
-}
-
-/// As [`diff`], but on which CPUs a job runs makes no difference, and a job that changes them without a pause continues. What counts is
-/// each task's own sequence, and the instants. The order of tasks counts beside that only where both traces have one place.
-#[must_use]
-pub fn diff_ignoring_cpus(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
-    let one_place = [a, b].iter().all(|trace| trace.header.places.len() == 1) && a.header.places == b.header.places;
-    compare(a, b, tolerance, one_place)
-}
-
-fn compare(a: &Trace, b: &Trace, tolerance: Span, cpus: bool) -> Diff {
-    let (length_a, length_b) = (length(a), length(b));
-    let shorter = length_a.min(length_b);
-    let up_to = (length_a != length_b).then_some(shorter);
-    let (mut in_a, mut in_b) = (sequences(a, up_to, cpus), sequences(b, up_to, cpus));
-    let mut d = Diff { order_equal: true, tolerance, up_to, ..Diff::default() };
-    let only_b = in_b.order.iter().filter(|t| !in_a.tasks.contains_key(*t)).cloned();
-    let tasks: Vec<Rc<str>> = in_a.order.iter().cloned().chain(only_b.collect::<Vec<_>>()).collect();
-    let at_end = |e: &Event| e.at.max(e.applied) >= shorter - tolerance;
-    let mut tail = 0;
-    for task in tasks {
-        let one = in_a.tasks.remove(&task).unwrap_or_default();
-        let two = in_b.tasks.remove(&task).unwrap_or_default();
-        let point = |e: &Event, a: Option<Time>, b: Option<Time>| Point {
-            task: task.to_string(),
+impl Task {
+    fn point(&mut self, e: &Event, a: Option<Time>, b: Option<Time>) {
+        self.points.push(Point {
+            task: self.label.to_string(),
             job: e.key.job,
             kind: e.key.kind,
             detail: e.key.detail.to_string(),
             a,
             b,
-        };
-        for step in align(&one, &two) {
-            match step {
-                Step::Both(i, j) => {
-                    d.compared += 1;
-                    let delta = (two[j].applied - one[i].applied).ns().abs();
-                    d.largest = d.largest.max(Span::from_ns(delta));
-                    if delta > tolerance.ns() {
-                        d.beyond += 1;
-                        d.points.push(point(&one[i], Some(one[i].applied), Some(two[j].applied)));
-                    }
-                }
-                Step::OnlyA(i) if at_end(&one[i]) => tail += 1,
-                Step::OnlyB(j) if at_end(&two[j]) => tail += 1,
-                Step::OnlyA(i) => d.points.push(point(&one[i], Some(one[i].applied), None)),
-                Step::OnlyB(j) => d.points.push(point(&two[j], None, Some(two[j].applied))),
-            }
-        }
+        });
     }
-    d.points.sort_by_key(Point::first);
-    d.order_equal = d.points.iter().all(|p| p.a.is_some() && p.b.is_some());
-    if d.order_equal {
-        d.places = differing_places(&in_a, &in_b, tail);
-        d.order_equal = d.places.is_empty();
-    }
-    d
 }
 
-/// Only asked when all tasks agree, so a place can differ just by the order between tasks. The last `tail` entries may
-/// be missing from one trace.
-fn differing_places(a: &Sequences, b: &Sequences, tail: usize) -> Vec<String> {
-    let mut places: Vec<&Rc<str>> = a.places.keys().chain(b.places.keys()).collect();
-    places.sort();
-    places.dedup();
-    let none = Vec::new();
-    let differing = |place: &&Rc<str>| {
-        let (one, two) = (a.places.get(*place).unwrap_or(&none), b.places.get(*place).unwrap_or(&none));
-        let i = (0..one.len().max(two.len())).find(|&i| one.get(i) != two.get(i))?;
-        if i + tail >= one.len().max(two.len()) {
-            return None;
+impl Diff {
+    /// An event that both traces have.
+    fn both(&mut self, task: &mut Task, one: &Event, two: &Event) {
+        self.compared += 1;
+        let delta = (two.applied - one.applied).ns().abs();
+        self.largest = self.largest.max(Span::from_ns(delta));
+        if delta > self.tolerance.ns() {
+            self.beyond += 1;
+            task.point(one, Some(one.applied), Some(two.applied));
         }
-        let say = |entry: Option<&(Key, Rc<str>)>| {
-            entry.map_or("nothing".into(), |(key, task)| format!("{} of {task} job {}", key.kind, key.job))
-        };
-        Some(format!("on {place} the order differs at entry {}: {} / {}", i + 1, say(one.get(i)), say(two.get(i))))
+    }
+}
+
+/// The length of a trace: as planned, else up to its end.
+fn length(trace: &Trace) -> Time {
+    trace.header.duration.map_or_else(|| trace.end(), |d| Time::ZERO + d)
+}
+
+/// Compares two traces of these lengths over the length of the shorter one. `records` hands over all records of both, once or twice.
+///
+/// Points that only one trace has do not count when they lie within the tolerance of the end: there, chance decides
+/// whether they are still recorded.
+///
+/// With `ignore_cpus` the CPUs on which a job runs make no difference, and a job that changes them without a pause continues. What counts is
+/// each task's own sequence, and the instants. The order of tasks counts beside that only where both traces have one place.
+///
+/// # Errors
+/// Those of `records`.
+pub fn compare<E>(
+    headers: [&Header; 2],
+    lengths: [Time; 2],
+    tolerance: Span,
+    ignore_cpus: bool,
+    mut records: impl FnMut(&mut Comparison) -> Result<(), E>,
+) -> Result<Diff, E> {
+    let [a, b] = headers;
+    let mut once = |cpus: bool| {
+        let mut comparison = Comparison::new(headers, lengths, tolerance, cpus);
+        records(&mut comparison).map(|()| comparison.finish())
     };
-    places.iter().filter_map(differing).collect()
+    let one_place = a.places.len() == 1 && a.places == b.places;
+    if ignore_cpus {
+        return once(one_place);
+    }
+    let mut d = once(true)?;
+    d.only_cpus = !d.order_equal && d.places.is_empty() && once(one_place)?.is_equal();
+    Ok(d)
+}
+
+/// Compares two traces in memory, as [`compare`].
+#[must_use]
+pub fn diff(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
+    in_memory(a, b, tolerance, false)
+}
+
+/// As [`diff`], without the CPUs.
+#[must_use]
+pub fn diff_ignoring_cpus(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
+    in_memory(a, b, tolerance, true)
+}
+
+fn in_memory(a: &Trace, b: &Trace, tolerance: Span, ignore_cpus: bool) -> Diff {
+    let records = |comparison: &mut Comparison| {
+        a.records.iter().for_each(|record| comparison.record(Side::A, record));
+        b.records.iter().for_each(|record| comparison.record(Side::B, record));
+        Ok::<_, Infallible>(())
+    };
+    let Ok(d) = compare([&a.header, &b.header], [length(a), length(b)], tolerance, ignore_cpus, records);
+    d
 }
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The formats of traces.
 
-use crate::trace::{Header, ReadError, Trace, Writer};
+use crate::trace::{Header, Part, ReadError, Trace, Writer};
 use crate::{csv, jsonl, perfetto};
 use std::io;
 use std::path::Path;
@@ -92,20 +92,66 @@ pub fn writer(format: Format, header: &Header, out: Box<dyn io::Write + Send>) -
     })
 }
 
+/// The parts of a trace in the order of its file, in constant memory. One that was cut off (its writer crashed) yields what it holds, without an end.
+pub struct Parts<R>(Source<R>);
+
+enum Source<R> {
+    JsonLines(jsonl::Lines<R>),
+    Csv(csv::Table<R>),
+}
+
+impl<R: io::BufRead> Parts<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// When the input fails, the format cannot be read, or the header breaks it.
+    pub fn open(input: R, format: Format) -> Result<Parts<R>, ReadError> {
+        Ok(Parts(match format {
+            Format::Perfetto => return Err(ReadError::WriteOnly),
+            Format::JsonLines => Source::JsonLines(jsonl::Lines::open(input)?),
+            Format::Csv => Source::Csv(csv::Table::open(input)?),
+        }))
+    }
+
+    /// The header, with the tasks, window tables and names of policies of the parts so far.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        match &self.0 {
+            Source::JsonLines(lines) => &lines.rows.header,
+            Source::Csv(table) => &table.rows.header,
+        }
+    }
+}
+
+impl<R: io::BufRead> Iterator for Parts<R> {
+    type Item = Result<Part, ReadError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Source::JsonLines(lines) => lines.part(),
+            Source::Csv(table) => table.part(),
+        }
+        .transpose()
+    }
+}
+
 /// Reads a trace. One that was cut off (its writer crashed) yields what it holds, without a footer.
 ///
 /// # Errors
 /// When the input fails, the format cannot be read, or a line before the last breaks the format.
-pub fn read(mut input: impl io::Read, format: Format) -> Result<Trace, ReadError> {
-    if format == Format::Perfetto {
-        return Err(ReadError::WriteOnly);
+pub fn read(input: impl io::Read, format: Format) -> Result<Trace, ReadError> {
+    let mut parts = Parts::open(io::BufReader::with_capacity(START, input), format)?;
+    let mut trace = Trace::default();
+    for part in &mut parts {
+        match part? {
+            Part::Record(record) => trace.records.push(record),
+            Part::Change(change) => trace.changes.push(change),
+            Part::Measured(measured) => trace.measured.push(measured),
+            Part::Task(..) | Part::Table(..) => {}
+            Part::End(footer) => trace.footer = Some(footer),
+        }
     }
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
-    match format {
-        Format::Csv => csv::read(&bytes),
-        _ => jsonl::read(&bytes),
-    }
+    trace.header = parts.header().clone();
+    Ok(trace)
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 //! release.
 //!
 //! Times are nanoseconds on the clock of the trace. A cell is empty where a job has no such value; `met` is 1 or 0 for a job with a deadline that is
-//! decided. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A handler belongs to its job, whose row is written
+//! decided, and not for an activation of a process that signals no jobs. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A handler belongs to its job, whose row is written
 //! when the job itself is over.
 
 use crate::csv::quoted;
 use crate::out::Out;
-use crate::{Footer, Header, Stamped, TaskLabel, Writer, names};
-use std::collections::BTreeMap;
+use crate::{Footer, Header, Stamped, TaskLabel, Writer, names, table};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use takt_core::cpus::CpuSet;
-use takt_core::model::TaskId;
+use takt_core::model::{Completion, TaskId};
 use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::Time;
 use takt_core::work::Work;
@@ -55,6 +55,10 @@ pub struct JobTable {
     tasks: Vec<String>,
     places: Vec<String>,
     open: BTreeMap<(TaskId, JobId), Job>,
+    /// By task that is a process of a window table.
+    works: BTreeMap<TaskId, table::Work>,
+    /// Processes of a window table that are not known to have jobs: no signal has ended one yet.
+    jobless: BTreeSet<TaskId>,
 }
 
 impl JobTable {
@@ -69,13 +73,19 @@ impl JobTable {
         let tasks = header.labels().iter().map(|l| quoted(l)).collect();
         let text = |p: &CpuSet| if header.is_of_kernel(p) { "kernel".to_owned() } else { quoted(&p.to_string()) };
         let places = header.places.iter().map(text).collect();
-        Ok(JobTable { out, tasks, places, open: BTreeMap::new() })
+        let labels = || (0..).map(TaskId).zip(&header.tasks);
+        let of_table = labels().filter_map(|(task, label)| Some((task, label.completion?)));
+        let signals = |completion| matches!(completion, Completion::Signal | Completion::Exit);
+        let jobless = of_table.clone().filter(|(_, completion)| !signals(*completion)).map(|(task, _)| task).collect();
+        let works = of_table.map(|(task, _)| (task, table::Work::default())).collect();
+        Ok(JobTable { out, tasks, places, open: BTreeMap::new(), works, jobless })
     }
 
     /// The row of a job that ended at an instant, with an outcome and what it consumed, or of one that has not ended by `now`.
     fn row(&mut self, (task, number): (TaskId, JobId), job: Job, end: Option<(Time, Outcome, Work)>, now: Time) {
+        let continues = self.works.get(&task).is_some_and(|work| work.continues().is_some());
         let decided = |deadline: Time| match end {
-            Some((at, Outcome::Completed | Outcome::Exited, _)) => Some(at <= deadline),
+            Some((at, Outcome::Completed | Outcome::Exited, _)) => Some(at <= deadline && !continues),
             Some(_) => Some(false),
             None => (deadline <= now).then_some(false),
         };
@@ -102,7 +112,7 @@ impl JobTable {
         out.text(",");
         out.text(end.map_or(UNFINISHED, |(_, outcome, _)| names::outcome(outcome)));
         out.text(",");
-        if let Some(met) = job.deadline.and_then(decided) {
+        if let Some(met) = job.deadline.and_then(decided).filter(|_| !self.jobless.contains(&task)) {
             out.int(u8::from(met));
         }
         out.text(",");
@@ -138,12 +148,20 @@ impl Writer for JobTable {
                 }
             }
             RecordKind::Finish { task, job: number, outcome, consumed } => {
+                if outcome == Outcome::Completed {
+                    self.jobless.remove(&task);
+                }
                 // A trace that was cut off at its beginning does not have the release.
                 if let Some(job) = self.open.remove(&(task, number)) {
                     self.row((task, number), job, Some((at, outcome, consumed)), at);
                 }
             }
+            RecordKind::LateSignal { task, .. } => _ = self.jobless.remove(&task),
             _ => {}
+        }
+        let task = crate::jsonl::split(&r.record.kind).1.map(|task| TaskId(task as u32));
+        if let Some(work) = task.and_then(|task| self.works.get_mut(&task)) {
+            work.record(&r.record.kind);
         }
         self.out.spill()
     }

@@ -2,8 +2,8 @@
 
 use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json, source_and_workload};
-use crate::{Change, Footer, Header, Measured, ReadError, Stamped, TaskLabel, Trace, Writer, names, window_table};
-use std::io;
+use crate::{Change, Footer, Header, Measured, Part, ReadError, Stamped, TaskLabel, Writer, names, window_table};
+use std::io::{self, BufRead};
 use takt_core::model::WindowTable;
 use takt_core::record::RecordKind;
 use takt_core::time::Time;
@@ -250,27 +250,55 @@ pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u
     }
 }
 
-pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
-    let mut rows: Option<Rows> = None;
-    let mut lines = bytes.split(|b| *b == b'\n').enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        // A crash can leave half a line, which is the last one and has no newline.
-        let cut = lines.peek().is_none();
-        let fail = |message: String| ReadError::Syntax { line: index + 1, message };
-        if line.trim_ascii().is_empty() {
-            continue;
+/// The parts of a trace, line by line.
+pub(crate) struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    /// The number of the line, from one.
+    number: usize,
+    pub(crate) rows: Rows,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn open(input: R) -> Result<Lines<R>, ReadError> {
+        let mut lines = Lines { input, line: Vec::new(), number: 0, rows: Rows::new(Header::default()) };
+        if lines.next_line()?.is_none() {
+            let message = "the file is empty; a trace begins with its header".into();
+            return Err(ReadError::Syntax { line: 1, message });
         }
-        let text = std::str::from_utf8(line).map_err(|e| e.to_string());
-        let Some(rows) = &mut rows else {
-            rows = Some(Rows::new(text.and_then(header_from_json).map_err(fail)?));
-            continue;
-        };
-        match text.and_then(|t| serde_json::from_str::<Row<'_>>(t).map_err(|e| e.to_string())) {
-            Ok(row) => rows.push(&row).map_err(fail)?,
-            Err(_) if cut => break,
-            Err(message) => return Err(fail(message)),
+        let text = std::str::from_utf8(&lines.line).map_err(|e| e.to_string());
+        let header = text.and_then(header_from_json).map_err(|message| lines.fault(message))?;
+        lines.rows = Rows::new(header);
+        Ok(lines)
+    }
+
+    fn fault(&self, message: String) -> ReadError {
+        ReadError::Syntax { line: self.number, message }
+    }
+
+    /// Reads the next line that is not empty, and returns whether it ends with a newline.
+    fn next_line(&mut self) -> io::Result<Option<bool>> {
+        loop {
+            self.line.clear();
+            if self.input.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            let whole = self.line.pop_if(|last| *last == b'\n').is_some();
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(Some(whole));
+            }
         }
     }
-    let empty = ReadError::Syntax { line: 1, message: "the file is empty; a trace begins with its header".into() };
-    Ok(rows.ok_or(empty)?.finish())
+
+    pub(crate) fn part(&mut self) -> Result<Option<Part>, ReadError> {
+        let Some(whole) = self.next_line()? else { return Ok(None) };
+        let text = std::str::from_utf8(&self.line).map_err(|e| e.to_string());
+        match text.and_then(|text| serde_json::from_str::<Row<'_>>(text).map_err(|e| e.to_string())) {
+            Ok(row) => self.rows.part(&row).map(Some).map_err(|message| self.fault(message)),
+            // A crash can leave half a line, which is the last one and has no newline.
+            Err(_) if !whole => Ok(None),
+            Err(message) => Err(self.fault(message)),
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub use snapshot::{CpuStatus, EventStatus, Figures, Overload, Snapshot, TaskStat
 use crate::Header;
 use crate::Stamped;
 use crate::table::Table;
-use crate::timeline::Policies;
+use crate::timeline::{Policies, Switch};
 use load::Load;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use takt_core::cpus::CpuSet;
@@ -57,8 +57,11 @@ pub struct Live {
     deadlines: BTreeSet<(Time, u32, JobId)>,
     /// Unfinished jobs whose deadline has passed.
     late: usize,
-    events: VecDeque<(u64, Event)>,
+    /// With their numbers, and more about each ([`EventStatus::detail`]).
+    events: VecDeque<(u64, Event, String)>,
     sequence: u64,
+    /// When a policy of the whole system took over last.
+    switched: Option<Time>,
     overload: Option<Running>,
     overloads: u64,
     lateness: Distribution,
@@ -156,6 +159,7 @@ impl Live {
             now: Time::ZERO,
             deadlines: BTreeSet::new(),
             late: 0,
+            switched: None,
             events: VecDeque::with_capacity(EVENTS),
             sequence: 0,
             overload: None,
@@ -248,13 +252,53 @@ impl Live {
     }
 
     fn tell(&mut self, at: Time, task: Option<TaskId>, job: Option<JobId>, kind: EventKind, listener: Listener<'_>) {
-        let event = Event { at, task, job, kind };
+        self.tell_more(Event { at, task, job, kind }, kind.detail(), listener);
+    }
+
+    fn tell_more(&mut self, event: Event, detail: String, listener: Listener<'_>) {
         if self.events.len() == EVENTS {
             self.events.pop_front();
         }
-        self.events.push_back((self.sequence, event));
+        self.events.push_back((self.sequence, event, detail));
         self.sequence += 1;
         listener(&event);
+    }
+
+    fn tell_switch(&mut self, switch: &Switch, listener: Listener<'_>) {
+        let event = Event { at: switch.at, task: None, job: None, kind: EventKind::Policy };
+        self.tell_more(event, switch.to_string(), listener);
+    }
+
+    /// A command from outside has changed the schedule in the step of this instant. A policy that takes over is in a record.
+    pub fn changed(&mut self, at: Time, command: &str, listener: Listener<'_>) {
+        if !command.starts_with("policy ") && !command.starts_with("trigger ") {
+            let event = Event { at, task: None, job: None, kind: EventKind::Change };
+            self.tell_more(event, command.to_owned(), listener);
+        }
+    }
+
+    /// Names the policies that the run has loaded while it ran, in their order. The header has `loaded-1` and so on for them.
+    pub fn name_loaded<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        for (number, name) in (1..).zip(names) {
+            let before = format!("loaded-{number}");
+            if self.policies.rename(&before, name) {
+                for (_, event, detail) in &mut self.events {
+                    if event.kind == EventKind::Policy {
+                        *detail = detail
+                            .split(' ')
+                            .map(|word| if word == before { name } else { word })
+                            .collect::<Vec<_>>()
+                            .join(" ");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The policy of the whole system with its settings, and since when it holds, if another one has taken over.
+    #[must_use]
+    pub fn switched(&self) -> Option<(Time, &str)> {
+        self.switched.map(|at| (at, self.policies.system()))
     }
 
     /// A job of a task is missed.
@@ -327,13 +371,14 @@ impl Live {
                 self.tell(at, None, None, EventKind::WindowsLost(count), listener);
             }
             RecordKind::Switch { domain, to } => {
-                self.policies.switch(at, domain, to);
-                self.tell(at, None, None, EventKind::Policy, listener);
+                let switch = self.policies.switch(at, domain, to);
+                self.switched = Some(at).filter(|_| domain.is_none()).or(self.switched);
+                self.tell_switch(&switch, listener);
             }
             RecordKind::Table { .. } => self.tell(at, None, None, EventKind::Table, listener),
             RecordKind::Configure { setting, value } => {
-                self.policies.configure(at, setting, value);
-                self.tell(at, None, None, EventKind::Policy, listener);
+                let switch = self.policies.configure(at, setting, value);
+                self.tell_switch(&switch, listener);
             }
             _ => {}
         }
@@ -531,13 +576,13 @@ impl Live {
     pub fn snapshot(&self) -> Snapshot {
         let kernel = &self.header.kernel_cpus;
         let cpus = self.cpus.iter().filter(|(number, _)| !kernel.contains(**number));
-        let event = |(sequence, event): &(u64, Event)| EventStatus {
+        let event = |(sequence, event, detail): &(u64, Event, String)| EventStatus {
             sequence: *sequence,
             at_ns: event.at.ns(),
             event: event.kind.name().into(),
             task: event.task.map(TaskId::index),
             job: event.job,
-            detail: event.kind.detail(),
+            detail: detail.clone(),
         };
         Snapshot {
             takt_status: snapshot::VERSION,

@@ -4,16 +4,18 @@
 //! draws lanes on a canvas. Its content policy allows this program and this style by their hashes, and nothing else.
 
 mod columns;
+mod document;
+
+pub use document::{Document, preformatted};
 
 use crate::diff::{self, Diff};
-use crate::gantt::{SvgOptions, escape, heading_of, svg};
+use crate::gantt::{SvgOptions, heading_of, svg};
 use crate::summary::summarize;
 use crate::timeline::{Interval, Job, Timeline};
 use crate::why::{Cause, Causes, Why};
 use crate::{Change, Footer, Header, Stamped, TaskLabel, Trace, Writer, names};
-use columns::{Column, base64};
+use columns::Column;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use takt_core::record::{JobId, Outcome, RecordKind, StopReason};
@@ -38,6 +40,8 @@ const DRAWN_BYTES: usize = 60_000;
 pub struct PageOptions<'t> {
     /// Another trace of the same workload, which is drawn below each lane.
     pub with: Option<&'t Trace>,
+    /// The text of the workload's file.
+    pub workload: Option<&'t str>,
     /// Instants of the two that differ by at most this are equal.
     pub tolerance: Span,
 }
@@ -66,57 +70,40 @@ pub fn page(trace: &Trace, options: &PageOptions<'_>) -> Result<String, TooLarge
     starts(trace)?;
     options.with.map_or(Ok(()), starts)?;
     let diff = options.with.map(|with| diff::diff(trace, with, options.tolerance));
-    let mut blocks = String::new();
-    let mut block = |id: &str, value: &Value| {
-        // No element can end within the text, whatever a task is called.
-        let text = value.to_string().replace('<', "\\u003c");
-        blocks += &format!("<script type=\"application/json\" id=\"{id}\">{text}</script>\n");
+    let mut data = vec![("trace", encoded(trace))];
+    data.extend(options.with.map(|with| ("other", encoded(with))));
+    data.push(("diff", diff.map_or(Value::Null, |diff| difference(trace, &diff))));
+    let document = Document {
+        title: &heading_of(&trace.header),
+        style: STYLE,
+        scripts: &[SCRIPT],
+        data: &data,
+        body: &format!("<main id=\"app\"></main>{}", options.workload.map_or_else(String::new, folded)),
+        drawing: &drawing(trace),
+        drawing_note: "Without JavaScript, the page shows the first part of the trace.",
     };
-    block("trace", &encoded(trace));
-    if let Some(with) = options.with {
-        block("other", &encoded(with));
-    }
-    block("diff", &diff.map_or(Value::Null, |diff| difference(trace, &diff)));
-    let title = escape(&heading_of(&trace.header));
-    let (drawing, drawing_style) = drawing(trace);
-    let style = format!("{STYLE}{drawing_style}");
-    Ok(format!(
-        r#"<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<main id="app"></main>
-<noscript>
-<p>Without JavaScript, the page shows the first part of the trace.</p>
-{drawing}</noscript>
-{blocks}<script>{SCRIPT}</script>
-</body>
-</html>
-"#,
-        hash(SCRIPT),
-        hash(&style)
-    ))
+    Ok(document.text())
+}
+
+/// A workload's text as a part that is folded at first.
+fn folded(text: &str) -> String {
+    format!("\n<details id=\"workload\"><summary>Workload</summary>\n<pre>{}</pre></details>", preformatted(text))
 }
 
 /// Collects the records of a simulation or a run, and writes its page at the end. An interrupted run leaves no page.
 pub struct PageWriter {
     trace: Trace,
+    workload: String,
     pieces: usize,
     out: Box<dyn io::Write + Send>,
 }
 
 impl PageWriter {
-    /// Begins with a header.
+    /// Begins with a header and the text of the workload's file.
     #[must_use]
-    pub fn new(header: &Header, out: Box<dyn io::Write + Send>) -> PageWriter {
-        PageWriter { trace: Trace { header: header.clone(), ..Trace::default() }, pieces: 0, out }
+    pub fn new(header: &Header, workload: &str, out: Box<dyn io::Write + Send>) -> PageWriter {
+        let trace = Trace { header: header.clone(), ..Trace::default() };
+        PageWriter { trace, workload: workload.to_owned(), pieces: 0, out }
     }
 }
 
@@ -146,19 +133,15 @@ impl Writer for PageWriter {
 
     fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
         self.trace.footer = Some(*footer);
-        let page = page(&self.trace, &PageOptions::default()).map_err(io::Error::other)?;
+        let options = PageOptions { workload: Some(&self.workload), ..PageOptions::default() };
+        let page = page(&self.trace, &options).map_err(io::Error::other)?;
         self.out.write_all(page.as_bytes())?;
         self.out.flush()
     }
 }
 
-/// The source of a content policy that allows exactly this text.
-fn hash(text: &str) -> String {
-    format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
-}
-
-/// The beginning of the trace as SVG, and the style that it needs in the page.
-fn drawing(trace: &Trace) -> (String, String) {
+/// The beginning of the trace as SVG.
+fn drawing(trace: &Trace) -> String {
     let line = Timeline::of(trace);
     let mut pieces = DRAWN_PIECES;
     loop {
@@ -167,9 +150,7 @@ fn drawing(trace: &Trace) -> (String, String) {
         let to = starts.get(pieces).copied().filter(|to| *to > Time::ZERO);
         let picture = svg(trace, &SvgOptions { to, ..SvgOptions::default() });
         if picture.len() <= DRAWN_BYTES || pieces < 2 {
-            let Some((before, rest)) = picture.split_once("<style>") else { return (picture, String::new()) };
-            let Some((style, after)) = rest.split_once("</style>") else { return (picture, String::new()) };
-            return (format!("{before}{after}"), style.to_owned());
+            return picture;
         }
         pieces /= 2;
     }
@@ -215,7 +196,8 @@ fn encoded(trace: &Trace) -> Value {
     json!({
         "heading": shown(&heading_of(header)), "source": header.source, "workload": shown(&header.workload),
         "seed": header.seed, "complete": trace.footer.is_some(), "unit_ns": unit, "end": line.end.ns() / unit,
-        "tasks": tasks, "places": places, "resources": resources, "total": counts(&summary.total),
+        "tasks": tasks, "places": places, "resources": resources,
+        "frequency_domains": header.frequency_domains.iter().map(|name| shown(name)).collect::<Vec<_>>(), "total": counts(&summary.total),
         "switches": first(&mut { switches }), "calls": first(&mut { calls }), "changes": first(&mut { changes }),
         "jobs": line.jobs.iter().map(Vec::len).collect::<Vec<_>>(),
         "columns": written(&causes, unit),
@@ -233,7 +215,10 @@ fn unit(line: &Timeline) -> i64 {
     let waits = line.waits.iter().flat_map(|w| [w.from, w.to]);
     let holds = line.holds.iter().flat_map(|h| [h.from, h.to]);
     let windows = line.windows.iter().flat_map(|w| [w.from, w.to]);
-    let all = intervals.chain(jobs).chain(waits).chain(holds).chain(windows).chain([line.end]);
+    let overdue = line.overdue.iter().flat_map(|o| [o.from, o.to]);
+    let others = line.grants.iter().map(|g| g.at).chain(line.frequencies.iter().map(|f| f.at));
+    let all =
+        intervals.chain(jobs).chain(waits).chain(holds).chain(windows).chain(overdue).chain(others).chain([line.end]);
     let mut unit = 0;
     for at in all {
         unit = greatest_common_divisor(unit, at.ns());
@@ -318,6 +303,7 @@ fn written(causes: &Causes<'_>, unit: i64) -> Value {
         ["pStart", "pLength", "pTask", "pPlace", "pJob", "pHow", "jNumber", "jRelease", "jDeadline", "jHow", "jEnd"]
             .into_iter()
             .chain(["jHandler", "wTask", "wResource", "wFrom", "wLength", "hTask", "hResource", "hFrom", "hLength"])
+            .chain(["oTask", "oFrom", "oLength", "bTask", "bJob", "bAt", "bAmount", "fOf", "fAt", "fValue"])
             .chain(["iNumber", "iFrame", "iFrom", "yTask", "yJob", "yCount", "yCause", "yOther", "yResource", "yTime"])
     {
         columns.at(name);
@@ -339,6 +325,30 @@ fn written(causes: &Causes<'_>, unit: i64) -> Value {
         let from = hold.from.ns() / unit;
         columns.at("hFrom").signed(from - std::mem::replace(&mut before, from));
         columns.at("hLength").unsigned((hold.to.ns() / unit - from) as u64);
+    }
+    before = 0;
+    for overdue in &line.overdue {
+        columns.at("oTask").unsigned(overdue.task.0.into());
+        let from = overdue.from.ns() / unit;
+        columns.at("oFrom").signed(from - std::mem::replace(&mut before, from));
+        columns.at("oLength").unsigned((overdue.to.ns() / unit - from) as u64);
+    }
+    before = 0;
+    let mut number: HashMap<u32, i64> = HashMap::new();
+    for grant in &line.grants {
+        columns.at("bTask").unsigned(grant.task.0.into());
+        let job = grant.job as i64;
+        columns.at("bJob").signed(job - number.insert(grant.task.0, job).unwrap_or(0));
+        let at = grant.at.ns() / unit;
+        columns.at("bAt").signed(at - std::mem::replace(&mut before, at));
+        columns.at("bAmount").optional(grant.amount.map(|amount| amount.ns() as u64));
+    }
+    before = 0;
+    for sample in &line.frequencies {
+        columns.at("fOf").unsigned(sample.of.into());
+        let at = sample.at.ns() / unit;
+        columns.at("fAt").signed(at - std::mem::replace(&mut before, at));
+        columns.at("fValue").unsigned(sample.value as u64);
     }
     let (mut from, mut frame) = (0, 0);
     for window in &line.windows {
@@ -464,11 +474,5 @@ mod tests {
     #[test]
     fn the_unit_divides_all_instants() {
         assert_eq!([(12, 18), (0, 7), (7, 0), (-4, 6)].map(|(a, b)| greatest_common_divisor(a, b)), [6, 7, 7, 2]);
-    }
-
-    #[test]
-    fn the_hash_is_that_of_the_standard() {
-        // SHA-256 of "abc" in FIPS 180-4, in base64.
-        assert_eq!(hash("abc"), "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
     }
 }

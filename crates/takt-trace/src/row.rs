@@ -1,6 +1,6 @@
 //! The common part of both text formats: a record as a flat row, and the header as JSON.
 
-use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Quantity, Stamped, TaskLabel, Trace};
+use crate::{Change, DomainLabel, Footer, Header, Measured, MeterLabel, Part, Quantity, Stamped, TaskLabel};
 use crate::{names, window_table};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -72,9 +72,15 @@ fn within_reach(name: &str, ns: Option<i64>) -> Result<(), String> {
     }
 }
 
-/// Turns rows into records of one trace.
+/// Turns rows into the parts of one trace.
 pub(crate) struct Rows {
-    trace: Trace,
+    /// The header, with the tasks, tables and policies of the rows so far.
+    pub(crate) header: Header,
+    /// The row of the end was read.
+    ended: bool,
+    /// The last switch to a policy, and the instant of the last record.
+    switch: Option<(Time, u16)>,
+    last: Time,
     tasks: HashMap<String, u32>,
     places: HashMap<CpuSet, u16>,
     /// The spelling of the last set that was looked up, since neighbours repeat.
@@ -85,12 +91,20 @@ impl Rows {
     pub(crate) fn new(header: Header) -> Rows {
         let tasks = header.labels().into_iter().zip(0..).collect();
         let places = header.places.iter().copied().zip(0..).collect();
-        let trace = Trace { header, ..Trace::default() };
-        Rows { trace, tasks, places, last_place: ("none yet".into(), 0) }
+        let last_place = ("none yet".into(), 0);
+        Rows { header, ended: false, switch: None, last: Time::ZERO, tasks, places, last_place }
     }
 
-    pub(crate) fn finish(self) -> Trace {
-        self.trace
+    /// A run learns the name of a policy by a command, after the header was written. The command follows the record of the switch.
+    fn name_loaded(&mut self, change: &Change) {
+        let policy = change.command.strip_prefix("policy ").and_then(|words| words.split(' ').next_back());
+        // A module is no name: the policy is in the file.
+        let Some(policy) = policy.filter(|policy| !policy.contains(".wasm")) else { return };
+        let to = self.switch.filter(|(at, _)| *at == change.at && self.last == change.at).map(|(_, to)| to);
+        let alternative = to.and_then(|to| self.header.alternatives.get_mut(usize::from(to)));
+        if let Some(alternative) = alternative.filter(|alternative| alternative.starts_with("loaded-")) {
+            policy.clone_into(alternative);
+        }
     }
 
     fn place(&mut self, text: &str) -> Result<Place, String> {
@@ -103,8 +117,8 @@ impl Rows {
         Ok(Place(self.last_place.1))
     }
 
-    pub(crate) fn push(&mut self, row: &Row<'_>) -> Result<(), String> {
-        if self.trace.footer.is_some() {
+    pub(crate) fn part(&mut self, row: &Row<'_>) -> Result<Part, String> {
+        if self.ended {
             return Err("there is a record after the end of the trace".into());
         }
         let times = [("at", Some(row.at)), ("applied", row.applied), ("deadline", row.deadline)];
@@ -129,48 +143,50 @@ impl Rows {
         };
         let what = match &*row.kind {
             "end" => {
-                self.trace.footer = Some(Footer { end: Time::from_ns(row.at), dropped: row.number.unwrap_or(0) });
-                return Ok(());
+                self.ended = true;
+                return Ok(Part::End(Footer { end: Time::from_ns(row.at), dropped: row.number.unwrap_or(0) }));
             }
             "change" => {
                 let pid = number("pid")?;
-                self.trace.changes.push(Change {
+                let change = Change {
                     at: Time::from_ns(row.at),
                     uid: need(row.window, "uid", row)?,
                     pid: u32::try_from(pid).map_err(|_| format!("there is no process {pid}"))?,
                     command: row.detail.as_deref().unwrap_or_default().to_owned(),
-                });
-                return Ok(());
+                };
+                self.name_loaded(&change);
+                return Ok(Part::Change(change));
             }
             "measured" => {
                 let meter = need(row.window, "meter", row)?;
-                let known = (meter as usize) < self.trace.header.meters.len();
+                let known = (meter as usize) < self.header.meters.len();
                 let meter = u16::try_from(meter).ok().filter(|_| known);
-                self.trace.measured.push(Measured {
+                return Ok(Part::Measured(Measured {
                     at: Time::from_ns(row.at),
                     meter: meter.ok_or("there is no such meter in the header")?,
                     value: need(row.amount, "value", row)?,
-                });
-                return Ok(());
+                }));
             }
             "task" => {
                 let name = need(row.task.as_deref(), "task", row)?.to_owned();
                 let pid = row.number.map(u32::try_from).transpose().map_err(|_| "there is no such process")?;
-                let index = u32::try_from(self.trace.header.tasks.len()).map_err(|_| "there are too many tasks")?;
+                let index = u32::try_from(self.header.tasks.len()).map_err(|_| "there are too many tasks")?;
                 if self.tasks.insert(name.clone(), index).is_some() {
                     return Err(format!("there is a task `{name}` already"));
                 }
                 let partition = row.detail.as_deref().map(str::to_owned);
-                self.trace.header.tasks.push(TaskLabel { name, partition, pid, added: true, ..TaskLabel::default() });
-                return Ok(());
+                let label = TaskLabel { name, partition, pid, added: true, ..TaskLabel::default() };
+                self.header.tasks.push(label.clone());
+                return Ok(Part::Task(Time::from_ns(row.at), label));
             }
             "window_table" => {
                 let text = need(row.detail.as_deref(), "detail", row)?;
                 let value = serde_json::from_str(text).ok().as_ref().and_then(window_table::from_json);
                 let number = number("to")?;
                 let number = u16::try_from(number).map_err(|_| format!("there is no window table {number}"))?;
-                self.trace.header.tables.insert(number, value.ok_or("this is no window table")?);
-                return Ok(());
+                let table = value.ok_or("this is no window table")?;
+                self.header.tables.insert(number, table.clone());
+                return Ok(Part::Table(Time::from_ns(row.at), number, table));
             }
             "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
             "windows_lost" => RecordKind::WindowsLost { count: number("count")? },
@@ -219,10 +235,10 @@ impl Rows {
                 next: span(row.next, "next")?,
             },
             "switch" => {
-                let domains = self.trace.header.domains.len();
+                let domains = self.header.domains.len();
                 let domain = row.window.map(|d| u16::try_from(d).ok().filter(|d| usize::from(*d) < domains).ok_or(d));
                 let domain = domain.transpose().map_err(|d| format!("there is no domain {d} in the header"))?;
-                let (to, known) = (number("to")?, self.trace.header.alternatives.len());
+                let (to, known) = (number("to")?, self.header.alternatives.len());
                 let to = u16::try_from(to).ok().filter(|to| usize::from(*to) < known);
                 RecordKind::Switch {
                     domain,
@@ -280,8 +296,11 @@ impl Rows {
             other => return Err(format!("`{other}` is not a type of record")),
         };
         let record = Record { at: Time::from_ns(row.at), kind: what };
-        self.trace.records.push(Stamped { record, applied: Time::from_ns(row.applied.unwrap_or(row.at)) });
-        Ok(())
+        self.last = record.at;
+        if let RecordKind::Switch { to, .. } = record.kind {
+            self.switch = Some((record.at, to));
+        }
+        Ok(Part::Record(Stamped { record, applied: Time::from_ns(row.applied.unwrap_or(row.at)) }))
     }
 }
 

@@ -97,3 +97,45 @@ impl Table {
         None
     }
 }
+
+/// The work of a process of a window table over its activations, for readers of single activations. [`Table`] counts by the same rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// The first activation of the work that was cut off and has not ended.
+    open: Option<JobId>,
+    /// The activation that is not over.
+    active: Option<JobId>,
+    /// The first activation of the work that was dispatched: its signals carry this number.
+    dispatched: Option<JobId>,
+}
+
+impl Work {
+    /// The activation in which the work began that the process continues, if that was cut off.
+    pub(crate) fn continues(&self) -> Option<JobId> {
+        self.open
+    }
+
+    /// Takes a record of the process. Returns an activation for which [`Work::continues`] is known now.
+    pub(crate) fn record(&mut self, kind: &RecordKind) -> Option<(JobId, Option<JobId>)> {
+        match *kind {
+            RecordKind::Release { job, .. } => {
+                self.active = Some(job);
+                return Some((job, self.open));
+            }
+            RecordKind::Start { job, .. } => _ = self.dispatched.get_or_insert(job),
+            RecordKind::Finish { job, outcome, .. } => {
+                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
+                self.active = None;
+                self.open = self.open.or(Some(job)).filter(|_| cut);
+                self.dispatched = self.dispatched.filter(|_| cut);
+            }
+            RecordKind::LateSignal { job, .. } if self.dispatched == Some(job) => {
+                (self.open, self.dispatched) = (None, None);
+                return self.active.map(|active| (active, None));
+            }
+            RecordKind::Exit { .. } => (self.open, self.dispatched) = (None, None),
+            _ => {}
+        }
+        None
+    }
+}

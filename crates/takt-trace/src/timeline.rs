@@ -1,9 +1,10 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
-use crate::{Header, Trace, names};
+use crate::table::Work;
+use crate::{Header, TaskLabel, Trace, names};
 use takt_core::model::{Call, Completion, PartitionId, PolicySpec, ResourceId, TaskId};
 use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 
 /// A value of a frequency domain or a thermal zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub struct Job {
     pub handler: Option<Handler>,
     /// In a window table: this activation of a process that signals its completions ended without the signal.
     pub cut_off: bool,
+    /// In a window table: the activation in which the work began that this one continues, because activations before it were cut off.
+    pub continues: Option<JobId>,
 }
 
 impl Job {
@@ -109,6 +112,17 @@ impl Job {
             None => self.deadline.is_some_and(|d| d <= end),
         }
     }
+}
+
+/// The time in which a process of a window table continues a job that was cut off. Times are those of carrying out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// The task.
+    pub task: TaskId,
+    /// When its activation was cut off.
+    pub from: Time,
+    /// When the job was over, or the end of the trace.
+    pub to: Time,
 }
 
 /// One window as it happened.
@@ -171,6 +185,15 @@ impl Policies {
     #[must_use]
     pub fn system(&self) -> &str {
         &self.now[0].1
+    }
+
+    /// Gives an alternative another name; false if none has this one.
+    pub(crate) fn rename(&mut self, before: &str, name: &str) -> bool {
+        let named = self.alternatives.iter_mut().find(|alternative| *alternative == before);
+        let Some(alternative) = named else { return false };
+        name.clone_into(alternative);
+        self.now.iter_mut().filter(|(_, policy)| policy == before).for_each(|(_, policy)| name.clone_into(policy));
+        true
     }
 
     /// Gives a header the policies as they are now, for a file whose first record comes at this moment.
@@ -245,6 +268,19 @@ impl std::fmt::Display for Asked {
     }
 }
 
+/// A budget that a job is granted, in place of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// When it was granted.
+    pub at: Time,
+    /// The job's task.
+    pub task: TaskId,
+    /// The job's number.
+    pub job: JobId,
+    /// The amount; `None` where nothing limits the job from then on.
+    pub amount: Option<Span>,
+}
+
 /// A trace as intervals and jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
@@ -258,6 +294,10 @@ pub struct Timeline {
     pub waits: Vec<Wait>,
     /// In the order of their starts.
     pub holds: Vec<Hold>,
+    /// By task, in their order.
+    pub overdue: Vec<Overdue>,
+    /// In their order.
+    pub grants: Vec<Grant>,
     /// In their order.
     pub switches: Vec<Switch>,
     /// In their order.
@@ -302,6 +342,7 @@ impl Timeline {
                         finish: None,
                         handler: None,
                         cut_off: false,
+                        continues: None,
                     });
                 }
                 RecordKind::Finish { task, job, outcome, .. } => {
@@ -368,7 +409,6 @@ impl Timeline {
                 }
                 RecordKind::Table { to } => line.switches.push(policies.table(r.applied, to)),
                 RecordKind::WindowsLost { .. }
-                | RecordKind::Budget { .. }
                 | RecordKind::Yield { .. }
                 | RecordKind::Deadlock { .. }
                 | RecordKind::Round { .. }
@@ -379,6 +419,9 @@ impl Timeline {
                 | RecordKind::IdleLatency { .. }
                 | RecordKind::Temperature { millidegrees: None, .. }
                 | RecordKind::Exit { .. } => {}
+                RecordKind::Budget { task, job, amount } => {
+                    line.grants.push(Grant { at: r.applied, task, job, amount })
+                }
                 RecordKind::Frequency { domain, khz } => {
                     line.frequencies.push(Sample { at: r.applied, of: domain, value: khz.into() });
                 }
@@ -392,7 +435,7 @@ impl Timeline {
         line
     }
 
-    /// Marks the activations that were cut off. Whether a process signals its completions may show only at its first signal.
+    /// Marks the activations that were cut off, and the activations that continue their work. A process may show only by its first signal that it signals completions.
     fn note_cut_off(&mut self, trace: &Trace) {
         let mut signalled = vec![false; self.jobs.len()];
         for r in &trace.records {
@@ -402,13 +445,52 @@ impl Timeline {
                 signalled[task.index()] = true;
             }
         }
-        for ((jobs, label), signalled) in self.jobs.iter_mut().zip(&trace.header.tasks).zip(signalled) {
-            let declared = matches!(label.completion, Some(Completion::Signal | Completion::Exit));
-            let signals = declared || (signalled && label.completion.is_some());
-            for job in jobs.iter_mut().filter(|_| signals) {
+        let declared = |label: &TaskLabel| matches!(label.completion, Some(Completion::Signal | Completion::Exit));
+        let labels = trace.header.tasks.iter().zip(signalled);
+        let signals: Vec<bool> =
+            labels.map(|(label, signalled)| declared(label) || (signalled && label.completion.is_some())).collect();
+        for (jobs, signals) in self.jobs.iter_mut().zip(&signals) {
+            for job in jobs.iter_mut().filter(|_| *signals) {
                 job.cut_off = matches!(job.finish, Some((_, Outcome::BudgetUsed | Outcome::Overrun)));
             }
         }
+        let mut works = vec![Work::default(); self.jobs.len()];
+        for r in &trace.records {
+            let Some(task) = crate::jsonl::split(&r.record.kind).1.filter(|task| signals[*task]) else { continue };
+            if let Some((job, first)) = works[task].record(&r.record.kind)
+                && let Some(job) = self.job_mut(TaskId(task as u32), job)
+            {
+                job.continues = first;
+            }
+        }
+        self.note_overdue(trace);
+    }
+
+    /// Notes when processes continue jobs that were cut off.
+    fn note_overdue(&mut self, trace: &Trace) {
+        let signals: Vec<bool> = self.jobs.iter().map(|jobs| jobs.iter().any(|job| job.cut_off)).collect();
+        let mut since: Vec<Option<Time>> = vec![None; signals.len()];
+        for r in &trace.records {
+            let (task, is_cut) = match r.record.kind {
+                RecordKind::Finish { task, outcome, .. } => {
+                    (task, matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun))
+                }
+                RecordKind::LateSignal { task, .. } | RecordKind::Exit { task, .. } => (task, false),
+                _ => continue,
+            };
+            if !signals[task.index()] {
+                continue;
+            }
+            let since = &mut since[task.index()];
+            if is_cut {
+                since.get_or_insert(r.applied);
+            } else if let Some(from) = since.take() {
+                self.overdue.push(Overdue { task, from, to: r.applied.max(from) });
+            }
+        }
+        let open = (0..).zip(since).filter_map(|(task, from)| Some((TaskId(task), from?)));
+        self.overdue.extend(open.map(|(task, from)| Overdue { task, from, to: self.end.max(from) }));
+        self.overdue.sort_by_key(|overdue| overdue.task);
     }
 
     fn end_wait(&mut self, waiting: &mut Option<usize>, at: Time) {

@@ -227,6 +227,23 @@ pub struct Footer {
     pub dropped: u64,
 }
 
+/// A part of a trace after its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A record of the engine.
+    Record(Stamped),
+    /// A change of the run from outside.
+    Change(Change),
+    /// A measured value.
+    Measured(Measured),
+    /// A task that is added at this instant. Later records name it by the next index.
+    Task(Time, TaskLabel),
+    /// A window table that may take over from this instant on, and its number.
+    Table(Time, u16, WindowTable),
+    /// The end. No part follows.
+    End(Footer),
+}
+
 /// A whole trace in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {

@@ -106,7 +106,7 @@ pub struct Why {
     pub job: Job,
     /// The end of the response: that of the job, or the end of the trace if the job was not over.
     pub end: Time,
-    /// Whether the job missed its deadline, was cut off or was skipped.
+    /// Whether the job missed its deadline, was cut off, continues the work of a cut-off activation, or was skipped.
     pub missed: bool,
     /// The parts, the longest first. They add up to [`Why::response`].
     pub parts: Vec<Part>,
@@ -335,7 +335,7 @@ impl<'t> Causes<'t> {
         }
         let mut parts: Vec<Part> = sums.0.into_iter().filter(|part| part.time > Span::ZERO).collect();
         parts.sort_by_key(|part| (std::cmp::Reverse(part.time), part.cause));
-        Some(Why { job, end, missed: job.missed(self.line.end), parts })
+        Some(Why { job, end, missed: job.continues.is_some() || job.missed(self.line.end), parts })
     }
 
     fn has_speeds(&self) -> bool {

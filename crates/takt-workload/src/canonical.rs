@@ -4,7 +4,7 @@ use crate::calls;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::process::{EventSource, Reaction};
-use crate::process_settings::{Output, ProcessSettings};
+use crate::process::{Output, ProcessSettings};
 use crate::scenario::{CONSUMED, COST_KEYS, TIMING_KEYS};
 use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;

@@ -2,33 +2,30 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::limits::MAX_PRIORITY;
 use crate::node::{Node, Place};
 use crate::process::Class;
 use crate::reader::Reader;
 use crate::text::clipped;
+use crate::words::CLASS;
 use takt_core::model::{OnAbort, Task};
 use takt_core::time::Span;
 
-/// The priority of `fifo` without a number, which is also that of Takt's own processes.
-const FIFO: u8 = 10;
-/// The highest priority: Takt's scheduler has 80.
-const HIGHEST: u8 = 79;
 /// The kernel refuses shorter runtimes (`DL_SCALE` in `kernel/sched/deadline.c`).
 const LEAST_RUNTIME: Span = Span::from_ns(1024);
-
-const WORDS: [(&str, Class); 3] = [("deadline", Class::Deadline), ("fifo", Class::Fifo(FIFO)), ("other", Class::Other)];
 
 /// Reads `deadline`, `fifo`, `fifo=PRIORITY` or `other`.
 pub(crate) fn read(reader: &mut Reader, value: &Node) -> Option<Class> {
     let text = reader.scalar(value, "class", "`deadline`, `fifo`, `fifo=PRIORITY` or `other`")?;
     let Some(priority) = text.strip_prefix("fifo=") else {
-        return reader.hinted("`fifo=20` is SCHED_FIFO of priority 20", |reader| reader.choice(value, "class", &WORDS));
+        return reader.hinted("`fifo=20` is SCHED_FIFO of priority 20", |reader| reader.choice(value, "class", &CLASS));
     };
-    let known = priority.parse().ok().filter(|priority| (1..=HIGHEST).contains(priority));
+    let known = priority.parse().ok().filter(|priority| (1..=MAX_PRIORITY).contains(priority));
     if known.is_none() {
         let message = format!("`{}` is no priority for a task", clipped(priority));
         let fault = Diagnostic::error(Code::OutOfRange, &value.span, message);
-        let fault = fault.label(format!("a whole number from 1 to {HIGHEST}, below the priority of Takt's scheduler"));
+        let fault =
+            fault.label(format!("a whole number from 1 to {MAX_PRIORITY}, below the priority of Takt's scheduler"));
         reader.push(fault.hint("write `class: fifo=20`; a higher number is more important"));
     }
     known.map(Class::Fifo)

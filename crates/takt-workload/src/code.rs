@@ -52,6 +52,8 @@ codes! {
         "A file of the right format has contents that Takt cannot read. Write the file again.";
     OtherRecord "other-record"
         "A trace, a record or a saved state belongs to another workload or another experiment. Give the files that belong together.";
+    NotMeasured "not-measured"
+        "A task has no measured job in a trace. Record a longer run, or keep the runtime of the file (`--keep`).";
     SyntaxError "syntax-error"
         "The text of a file breaks the rules of its language. Correct the marked place.";
     NothingToSchedule "nothing-to-schedule"

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{COPIES_KEYS, names};
 use crate::node::{Kind, Node};
 use crate::reader::{Bare, Reader};
 use crate::value::MAX_DURATION;
@@ -83,7 +84,7 @@ fn read(reader: &mut Reader, node: &Node) -> Option<Copies> {
     if !matches!(node.kind, Kind::Map(_)) {
         return count(reader, node, "copies", hint).map(|count| Copies { count, apart: Span::ZERO, skip: 0 });
     }
-    reader.keys(node, "`copies`", &["count", "apart", "skip"]);
+    reader.keys(node, "`copies`", &names(&COPIES_KEYS));
     let entry = reader.required(node, "`copies`", "count", "how many?", hint)?;
     let faults = reader.diagnostics.len();
     let count = count(reader, &entry.value, "count", hint);

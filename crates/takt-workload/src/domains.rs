@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::keys::{DOMAIN, names};
 use crate::machine::foreign_cpus;
 use crate::machine::{one_cpu_only, placement_matters, with_placement};
 use crate::node::{Entry, Kind, Node, Place};
@@ -14,7 +15,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 use takt_core::policies::domains;
 
-pub(crate) const KEYS: [&str; 6] = ["name", "cpus", "band", "policy", "fallback", "placement"];
+const KEYS: [&str; DOMAIN.len()] = names(&DOMAIN);
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
 
 /// The policy of a system with domains.

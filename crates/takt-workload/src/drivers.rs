@@ -1,11 +1,13 @@
 //! The treatment of each key of a file by each driver, so that none is ignored silently.
 //!
-//! [`TABLE`] names every key of a file and what it is to the two drivers. Most keys are honoured, or describe the side of the other
+//! [`keys`](crate::keys) has every key of a file and its use in the two drivers. Most keys are honoured, or describe the side of the other
 //! driver: a simulation has no processes, and a run has no simulated work. The others are reported at their place.
 
 use crate::Workload;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::keys::Use::{self, Depends, Differs, Honoured, Ignored, InPart, OtherSide};
+use crate::keys::{Key, of_drivers};
 use crate::node::Place;
 use crate::simulated::is_real;
 use takt_core::input::Input;
@@ -19,120 +21,6 @@ pub enum Driver {
     /// `takt run`.
     Run,
 }
-
-/// The meaning of a key for a driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Use {
-    /// It is carried out.
-    Honoured,
-    /// It describes the side of the other driver, and means nothing here.
-    OtherSide,
-    /// It is not carried out. Jobs end as they would without it.
-    Ignored,
-    /// It is carried out in the partitions that have a policy, and means nothing in the others.
-    InPart,
-    /// It is not carried out, and with it jobs would end otherwise.
-    Differs,
-    /// One of the above, by the workload ([`conditional`]).
-    Depends,
-}
-use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
-
-/// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 89] = [
-    // The file.
-    ("windows", Honoured, Honoured),
-    ("partitions", Honoured, Honoured),
-    ("tasks", Honoured, Honoured),
-    ("domains", Honoured, Honoured),
-    ("servers", Honoured, Honoured),
-    ("policy", Honoured, Honoured),
-    ("fallback", Honoured, Honoured),
-    ("placement", Honoured, Honoured),
-    ("cpus", Honoured, Honoured),
-    ("seed", Honoured, Honoured),
-    ("duration", Honoured, Honoured),
-    ("late", Depends, Depends),
-    ("backlog", Depends, Depends),
-    ("preset", Depends, Depends),
-    ("locking", Honoured, Honoured),
-    ("resources", Honoured, Honoured),
-    ("tick", Honoured, OtherSide),
-    ("timer_resolution", Honoured, OtherSide),
-    ("timer_lateness", Honoured, OtherSide),
-    ("load", Honoured, Depends),
-    ("costs", Honoured, OtherSide),
-    ("deciding", Honoured, OtherSide),
-    ("steal", Honoured, OtherSide),
-    ("changes", Honoured, Depends),
-    ("be_start", Honoured, Honoured),
-    ("rules", Honoured, Honoured),
-    ("missing_cpus", OtherSide, Honoured),
-    ("set_cwd", OtherSide, Honoured),
-    ("scheduler_cpu", OtherSide, Honoured),
-    ("demos_cpu", OtherSide, Honoured),
-    ("init_timeout", OtherSide, Honoured),
-    ("exec_limit", OtherSide, Honoured),
-    ("realtime", OtherSide, Honoured),
-    ("dispatch", OtherSide, Honoured),
-    ("descriptors", OtherSide, Honoured),
-    ("on_crash", OtherSide, Honoured),
-    // Windows, slices, partitions, domains and servers.
-    ("length", Honoured, Honoured),
-    ("slices", Honoured, Honoured),
-    ("cpu", Honoured, Honoured),
-    ("sc_partition", Honoured, Honoured),
-    ("be_partition", Honoured, Honoured),
-    ("sc_processes", Honoured, Honoured),
-    ("be_processes", Honoured, Honoured),
-    ("processes", Honoured, Honoured),
-    ("frequency", Depends, Depends),
-    ("power", Honoured, Honoured),
-    ("epp", Depends, Honoured),
-    ("platform", Honoured, OtherSide),
-    ("band", Honoured, Honoured),
-    // Tasks and processes.
-    ("name", Honoured, Honoured),
-    ("cmd", OtherSide, Honoured),
-    ("thread_of", OtherSide, Honoured),
-    ("period", Honoured, Honoured),
-    ("spread", Honoured, Honoured),
-    ("releases", Honoured, Honoured),
-    ("batch", Honoured, Honoured),
-    ("event", Honoured, Depends),
-    ("offset", Honoured, Honoured),
-    ("deadline", Honoured, Honoured),
-    ("runtime", Honoured, Honoured),
-    ("steps", Honoured, OtherSide),
-    ("execution", Honoured, OtherSide),
-    ("handler", Honoured, Honoured),
-    ("completion", Honoured, Honoured),
-    ("client", Honoured, Honoured),
-    ("on_abort", Honoured, Honoured),
-    ("on_exit", OtherSide, Honoured),
-    ("on_miss", OtherSide, Honoured),
-    ("on_overrun", OtherSide, Honoured),
-    ("utility", Honoured, Honoured),
-    ("budget", Honoured, Honoured),
-    ("jitter", Honoured, Honoured),
-    ("reservation", Honoured, Honoured),
-    ("server", Honoured, Honoured),
-    ("priority", Honoured, Honoured),
-    ("share", Honoured, Honoured),
-    ("importance", Honoured, Honoured),
-    ("init", OtherSide, Honoured),
-    ("spawn", OtherSide, Honoured),
-    ("output", OtherSide, Honoured),
-    ("user", OtherSide, Honoured),
-    ("group", OtherSide, Honoured),
-    ("env", OtherSide, Honoured),
-    ("cwd", OtherSide, Honoured),
-    ("umask", OtherSide, Honoured),
-    ("limits", OtherSide, Honoured),
-    ("domain", Honoured, Honoured),
-    ("class", Depends, Honoured),
-    ("copies", Honoured, Honoured),
-];
 
 /// The meaning of a key in this workload, if the table leaves that open.
 fn conditional(workload: &Workload, key: &str) -> Use {
@@ -233,8 +121,8 @@ impl Workload {
             Driver::Run => "takt run",
         };
         let mut found = Vec::new();
-        for (key, simulated, run) in TABLE {
-            let listed = if driver == Driver::Run { run } else { simulated };
+        for Key { name: key, simulation, run, .. } in of_drivers() {
+            let listed = if driver == Driver::Run { run } else { simulation };
             let used = if listed == Depends { conditional(self, key) } else { listed };
             let severity = match used {
                 Ignored | InPart => Severity::Warning,
@@ -282,23 +170,23 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{ALL, has_drivers};
     use crate::reader::PLACED;
     use crate::{Options, Source};
 
+    /// A key has one use wherever it stands, and the reader keeps the place of each reported key.
     #[test]
-    fn every_key_of_a_file_is_in_the_table_once() {
-        let known = [crate::yaml::KEYS.as_slice(), &crate::task::KEYS, &crate::table::WINDOW_KEYS]
-            .into_iter()
-            .chain([crate::table::SLICE_KEYS.as_slice(), &crate::table::PARTITION_KEYS, &crate::domains::KEYS])
-            .chain([crate::servers::KEYS.as_slice(), &["copies"]]);
-        let listed = |key: &str| TABLE.iter().filter(|(k, ..)| *k == key).count();
-        for key in known.flatten() {
-            assert_eq!(listed(key), 1, "{key}");
-        }
-        for (key, simulated, run) in TABLE {
-            assert_eq!(listed(key), 1, "{key}");
-            let reported = [simulated, run].iter().any(|used| matches!(used, Depends | Ignored | Differs));
-            assert_eq!(reported, PLACED.contains(&key), "{key}");
+    fn a_key_has_one_use() {
+        for key in ALL.iter().filter(|(table, _)| has_drivers(table)).flat_map(|(_, keys)| *keys) {
+            let first = of_drivers().into_iter().find(|first| first.name == key.name);
+            assert_eq!(
+                first.map(|first| (first.simulation, first.run)),
+                Some((key.simulation, key.run)),
+                "{}",
+                key.name
+            );
+            let reported = [key.simulation, key.run].iter().any(|used| matches!(used, Depends | Ignored | Differs));
+            assert_eq!(reported, PLACED.contains(&key.name), "{}", key.name);
         }
     }
 

@@ -3,12 +3,15 @@
 use crate::code::Code;
 use crate::copies::Copies;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{EVENT, names};
+use crate::limits::MOST_QUEUED;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::process::EventSource;
 use crate::reader::{Bare, Reader};
 use crate::steps;
 use crate::task_names;
 use crate::text::clipped;
+use crate::words::SIGNALS_TO_RUNS;
 use crate::workload::Workload;
 use std::collections::HashMap;
 use takt_core::model::{Arrival, TaskId};
@@ -20,11 +23,8 @@ const HINT: &str = "write `event: {after: TASK}` for a job after each completed 
 const SIMULATED: [&str; 2] = ["releases", "spread"];
 /// The keys that name what the events are.
 const SOURCES: [&str; 6] = ["after", "fd", "pipe", "udp", "signal", "segments"];
-/// Signals that do not end a run, and that mean nothing to Takt.
-const SIGNALS: [&str; 6] = ["USR1", "USR2", "ALRM", "URG", "IO", "WINCH"];
-/// How many events and jobs of a task may wait unless the file says otherwise, and the most.
+/// How many events and jobs of a task may wait unless the file says otherwise.
 const QUEUE: u32 = 16;
-const MOST: u64 = 4096;
 
 /// The events of a task, before other tasks are known.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Event> {
     if !reader.is_map(node, "`event`", HINT) {
         return None;
     }
-    reader.keys(node, "an event", &[SOURCES.as_slice(), &SIMULATED, &["distance", "queue"]].concat());
+    reader.keys(node, "an event", &names(&EVENT));
     let faults = reader.diagnostics.len();
     let given: Vec<&Entry> = SOURCES.iter().filter_map(|key| node.get(key)).collect();
     if let [first, second, ..] = given[..] {
@@ -72,7 +72,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Event> {
         event.distance = reader.span(&entry.value, "distance", Bare::Refused, true).unwrap_or_default();
     }
     if let Some(entry) = node.get("queue") {
-        match reader.whole(&entry.value, "queue", MOST) {
+        match reader.whole(&entry.value, "queue", MOST_QUEUED) {
             Some(0) => {
                 let fault = Diagnostic::error(Code::OutOfRange, &entry.value.span, "`queue` must be above zero");
                 reader.push(fault.label("then each event is lost").hint("write `queue: 1` or more"));
@@ -140,7 +140,7 @@ fn source(reader: &mut Reader, entry: &Entry) -> Option<EventSource> {
             }
         },
         _ => {
-            let names = SIGNALS.map(|name| (name, name));
+            let names = SIGNALS_TO_RUNS.map(|name| (name, name));
             reader.choice(value, key, &names).map(EventSource::Signal)
         }
     }

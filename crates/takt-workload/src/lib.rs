@@ -12,10 +12,12 @@
 //! ```text
 //! open.rs                                     a file of any form
 //! demos.rs
-//! yaml.rs csv.rs import/*.rs                  the forms
+//! document.rs yaml.rs csv.rs import/*.rs      the forms
+//! runtimes.rs                                 other runtimes in a text
 //! scenario.rs domains.rs table.rs tasks.rs rules.rs kernel.rs machine.rs power.rs platform.rs
 //! events.rs
 //! task.rs class.rs threads.rs process_settings.rs steps.rs calls.rs reactions.rs servers.rs load.rs policy.rs
+//! keys.rs quantity.rs words.rs                the keys of a file and their values
 //! reader.rs declared.rs                       keys, and the objects that the file has declared
 //! task_names.rs
 //! diagnostic.rs node.rs                       a fault with its place; the tree of a text
@@ -36,7 +38,7 @@ mod drivers;
 mod events;
 mod freeze;
 mod kernel;
-mod keys;
+pub mod keys;
 mod known;
 mod limits;
 mod load;
@@ -48,10 +50,12 @@ mod policy;
 mod power;
 mod process;
 mod process_settings;
+pub mod quantity;
 mod reactions;
 mod reader;
 mod reading;
 mod rules;
+mod runtimes;
 mod scenario;
 mod series;
 mod servers;
@@ -69,9 +73,11 @@ mod threads;
 mod unbounded;
 mod utility;
 mod value;
+mod words;
 mod workload;
 mod yaml;
 
+pub mod document;
 pub mod import;
 
 pub use canonical::canonical;
@@ -93,9 +99,9 @@ pub use open::load;
 pub use platform::Description;
 pub use policy::{ModuleFault, ModuleLoader, PolicyFault, load_modules_by, policy_from_text, policy_text};
 pub use power::{power_argument, power_from_text, power_text, power_usage};
-pub use process::{Class, EventSource, Observed, Reaction, Spawn, TaskInfo};
-pub use process_settings::{LIMITS, Output, ProcessSettings, ResourceLimit};
+pub use process::{Class, EventSource, Observed, Output, ProcessSettings, Reaction, ResourceLimit, Spawn, TaskInfo};
 pub use reading::Unreadable;
+pub use runtimes::with_runtimes;
 pub use settings::{
     AssignedPriorities, Client, Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings,
 };
@@ -104,4 +110,5 @@ pub use steps::runtime_of_steps;
 pub use text::{shell_word, visible};
 pub use utility::utility_text;
 pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration, parse_ratio};
+pub use words::{LIMITS, LIMITS_IN_BYTES};
 pub use workload::{Handed, Workload};

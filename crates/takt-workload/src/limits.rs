@@ -10,6 +10,8 @@ pub const MAX_SERIES: usize = 10_000_000;
 pub const MAX_WINDOWS: usize = 100_000;
 /// The most entries of `changes`, and of a task's `releases` or `execution`.
 pub const MAX_ENTRIES: usize = 100_000;
+/// The most events and jobs of a task that may wait.
+pub(crate) const MOST_QUEUED: u64 = 4096;
 /// The most diagnostics that [`crate::load`] returns; the first ones of the file.
 pub const MAX_DIAGNOSTICS: usize = 100;
 /// How many commands of `on_miss` and `on_overrun` a run starts in a second, unless the file says otherwise, and the most.

@@ -3,6 +3,7 @@
 use crate::MAX_ENTRIES;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{self, LOAD_POINTS, LOAD_SHAPES, names};
 use crate::node::{Entry, Kind, Node};
 use crate::reader::{Bare, Reader, bounded};
 use crate::utility::{in_order, point};
@@ -20,13 +21,6 @@ pub const MAX_LOAD: u32 = MOST as u32 * Load::ONE;
 const HINT: &str = "write `load: 1.3`, `{ramp: {from: 0.5, to: 1.5, over: 10s}}`, `{step: {from: 0.8, to: 1.6, at: 5s}}`, \
      `{burst: {base: 0.7, peak: 1.4, every: 5s, for: 1s}}` or `{points: [[0s, 0.5], [10s, 1.5]], repeat: 20s}`";
 const POINTS_HINT: &str = "write points of time and factor, as in `points: [[0s, 0.5], [10s, 1.5]]`";
-
-/// The shapes, each with the keys that it must have and those that it may have.
-const SHAPES: [(&str, &[&str], &[&str]); 3] = [
-    ("ramp", &["from", "to", "over"], &["at"]),
-    ("step", &["from", "to", "at"], &[]),
-    ("burst", &["base", "peak", "every", "for"], &["at"]),
-];
 
 /// Multiplies what all tasks declare and need by a factor in millionths, as if the file said so, in its `changes` too: policies
 /// place tasks and reserve time by what is declared then. The `load` of the file stays and comes on top. O(tasks + steps +
@@ -57,8 +51,8 @@ pub(crate) fn load(reader: &mut Reader, entry: &Entry) -> Option<Load> {
     if node.get("points").is_some() || node.get("repeat").is_some() {
         return points(reader, node);
     }
-    reader.keys(node, "a load", &["ramp", "step", "burst", "points", "repeat"]);
-    let named = |e: &&Entry| SHAPES.iter().any(|(name, ..)| *name == e.key);
+    reader.keys(node, "a load", &[&names(&LOAD_SHAPES)[..], &names(&LOAD_POINTS)].concat());
+    let named = |e: &&Entry| LOAD_SHAPES.iter().any(|shape| shape.name == e.key);
     let mut given = entries.iter().filter(named);
     let shape = given.next()?;
     if let Some(second) = given.next() {
@@ -77,17 +71,20 @@ pub(crate) fn load(reader: &mut Reader, entry: &Entry) -> Option<Load> {
     shaped(reader, shape)
 }
 
-/// One of [`SHAPES`].
+/// One of [`LOAD_SHAPES`].
 fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
-    let (name, must, may) = SHAPES.iter().find(|(name, ..)| *name == shape.key)?;
+    let form = LOAD_SHAPES.iter().find(|form| form.name == shape.key)?;
+    let keys::Kind::Map { keys, .. } = form.kind else { return None };
+    let (name, all) = (form.name, keys.iter().map(|key| key.name).collect::<Vec<_>>());
+    let must = || keys.iter().filter(|key| key.required).map(|key| key.name);
     let (node, of) = (&shape.value, format!("a `{name}` of the load"));
     if !reader.is_map(node, &of, HINT) {
         return None;
     }
     let faults = reader.diagnostics.len();
-    reader.keys(node, &of, &[*must, *may].concat());
-    let hint = format!("its keys are {}", choices(must.iter().copied(), "and"));
-    for key in *must {
+    reader.keys(node, &of, &all);
+    let hint = format!("its keys are {}", choices(must(), "and"));
+    for key in must() {
         reader.required(node, &of, key, "in this mapping", &hint);
     }
     let mut number = |key: &str| node.get(key).and_then(|e| factor(reader, &e.value, key));
@@ -99,7 +96,7 @@ fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
         return None;
     }
     let at = at?;
-    let (points, repeat) = match *name {
+    let (points, repeat) = match name {
         "ramp" => (vec![(at, from?), (at + over??, to?)], None),
         "step" => (vec![(at, from?), (at, to?)], None),
         _ => {
@@ -121,7 +118,7 @@ fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
 
 /// Points in words of the file, and the time after which they begin again.
 fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
-    reader.keys(node, "a load of points", &["points", "repeat"]);
+    reader.keys(node, "a load of points", &names(&LOAD_POINTS));
     let faults = reader.diagnostics.len();
     let repeat = node.get("repeat").map(|e| reader.span(&e.value, "repeat", Bare::Refused, false));
     let list = reader.required(node, "a load that repeats", "points", "nothing to repeat", POINTS_HINT)?;

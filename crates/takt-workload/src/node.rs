@@ -13,50 +13,71 @@ pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_NODES: usize = 2_000_000;
 
 /// A place in the text, in bytes.
-pub(crate) type Place = Range<usize>;
+pub type Place = Range<usize>;
 
+/// A value of a document.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) span: Place,
-    pub(crate) kind: Kind,
+pub struct Node {
+    /// Its place in the text.
+    pub span: Place,
+    /// The value.
+    pub kind: Kind,
     /// Number of nodes in this tree, aliases expanded.
     size: usize,
 }
 
+/// The value of a [`Node`].
 #[derive(Debug)]
-pub(crate) enum Kind {
-    Scalar { text: String, plain: bool },
+pub enum Kind {
+    /// A single value.
+    Scalar {
+        /// The text, whatever type YAML would give it.
+        text: String,
+        /// Whether it has no quotes.
+        plain: bool,
+    },
+    /// A list.
     List(Vec<Rc<Node>>),
+    /// A mapping, in the order of the text.
     Map(Vec<Entry>),
 }
 
+/// A key with its value.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) key_span: Place,
-    pub(crate) value: Rc<Node>,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The place of the key.
+    pub key_span: Place,
+    /// The value.
+    pub value: Rc<Node>,
 }
 
 impl Node {
     /// The value of a key; `None` when this is no mapping or has no such key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|e| e.key == key)
     }
 
     /// The entries of a mapping; empty for everything else.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
         match &self.kind {
             Kind::Map(entries) => entries,
             _ => &[],
         }
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Whether the value is empty.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// Where a message about the node as a whole points: the first key of a mapping, else the node.
-    pub(crate) fn head(&self) -> Place {
+    #[must_use]
+    pub fn head(&self) -> Place {
         match &self.kind {
             Kind::Map(entries) if !entries.is_empty() => entries[0].key_span.clone(),
             Kind::List(items) if !items.is_empty() => items[0].head(),
@@ -65,7 +86,8 @@ impl Node {
     }
 
     /// The kind of the node, in words.
-    pub(crate) fn describe(&self) -> &'static str {
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
         match &self.kind {
             Kind::Map(_) => "a mapping",
             Kind::List(_) => "a list",

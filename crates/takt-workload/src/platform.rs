@@ -2,7 +2,9 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{CLUSTER, NODE, PLATFORM_KEYS, POINT, THERMAL, names};
 use crate::node::{self, Entry, Node, Place};
+use crate::quantity::{CAPACITANCE, CAPACITY, CURRENT, POWER, Quantity, RESISTANCE, VOLTAGE};
 use crate::reader::{Bare, Cpus, Reader, bounded};
 use crate::text::clipped;
 use crate::value::{BadNumber, choices, nearest, number_fault, parse_decimal, parse_ratio};
@@ -13,39 +15,11 @@ use takt_core::power::{ClusterPower, FrequencyDomain, Model, OperatingPoint, Pla
 use takt_core::time::Span;
 use takt_core::work::Speed;
 
-const KEYS: [&str; 5] = ["clusters", "base", "outside", "thermal", "sample"];
-const CLUSTER_KEYS: [&str; 7] = ["name", "cpus", "frequencies", "speed", "capacitance", "leakage", "node"];
-const POINT_KEYS: [&str; 3] = ["mhz", "voltage", "speed"];
-const THERMAL_KEYS: [&str; 2] = ["ambient", "nodes"];
-const NODE_KEYS: [&str; 5] = ["name", "capacity", "ambient", "links", "initial"];
 const HINT: &str = "write `platform: {clusters: [{name: a53, cpus: 0-3, capacitance: 100pF, frequencies: [{mhz: 600, voltage: 0.9V}]}]}`, or \
                     the name of a file with such a mapping";
 
 /// No CPU draws more than a megawatt; in nanowatts.
 const MOST_NW: u128 = 1_000_000_000_000_000;
-
-/// A quantity: what it is called, its units with how many of the smallest one they are, and an example.
-struct Quantity {
-    called: &'static str,
-    units: &'static [(&'static str, i64)],
-    example: &'static str,
-}
-
-/// In nanowatts.
-const POWER: Quantity =
-    Quantity { called: "power", units: &[("uW", 1_000), ("mW", 1_000_000), ("W", 1_000_000_000)], example: "1.5W" };
-/// In femtofarads.
-const CAPACITANCE: Quantity =
-    Quantity { called: "capacitance", units: &[("pF", 1_000), ("nF", 1_000_000)], example: "100pF" };
-/// In microvolts.
-const VOLTAGE: Quantity =
-    Quantity { called: "voltage", units: &[("uV", 1), ("mV", 1_000), ("V", 1_000_000)], example: "0.9V" };
-/// In nanoamperes.
-const CURRENT: Quantity = Quantity { called: "current", units: &[("uA", 1_000), ("mA", 1_000_000)], example: "5mA" };
-/// In millijoules per kelvin.
-const CAPACITY: Quantity = Quantity { called: "heat capacity", units: &[("mJ/K", 1), ("J/K", 1_000)], example: "4J/K" };
-/// In millikelvins per watt.
-const RESISTANCE: Quantity = Quantity { called: "thermal resistance", units: &[("K/W", 1_000)], example: "7.5K/W" };
 
 /// A frequency of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,7 +222,7 @@ fn mapping(reader: &mut Reader, node: &Node) -> Option<Description> {
     if !reader.is_map(node, "`platform`", HINT) {
         return None;
     }
-    reader.keys(node, "a platform", &KEYS);
+    reader.keys(node, "a platform", &names(&PLATFORM_KEYS));
     let (ambient, nodes) = node.get("thermal").map_or((0, Vec::new()), |entry| thermal(reader, &entry.value));
     let list = reader.required(node, "a platform", "clusters", "no CPUs with frequencies", HINT)?;
     let items = bounded(reader, &list.value, "clusters", HINT, MAX_ENTRIES)?;
@@ -305,7 +279,7 @@ fn cluster(reader: &mut Reader, node: &Node, nodes: &[ThermalNode]) -> Option<Cl
     if !reader.is_map(node, "a cluster", HINT) {
         return None;
     }
-    reader.keys(node, "a cluster", &CLUSTER_KEYS);
+    reader.keys(node, "a cluster", &names(&CLUSTER));
     let cpus = reader.required(node, "a cluster", "cpus", "whose frequencies are these?", "add `cpus: 0-3`")?;
     let Cpus::Set(cpus) = reader.cpus(&cpus.value, "cpus")? else {
         let message = "a cluster names its CPUs by number";
@@ -334,7 +308,7 @@ fn cluster(reader: &mut Reader, node: &Node, nodes: &[ThermalNode]) -> Option<Cl
         if !reader.is_map(item, "a frequency", "write it as in `{mhz: 600, voltage: 0.9V}`") {
             continue;
         }
-        reader.keys(item, "a frequency", &POINT_KEYS);
+        reader.keys(item, "a frequency", &names(&POINT));
         let example = "write it as in `{mhz: 600, voltage: 0.9V}`";
         let mhz = reader.required(item, "a frequency", "mhz", "no frequency here", example);
         let voltage = "the power of a CPU goes with the square of its voltage: write it as in `voltage: 0.9V`";
@@ -396,7 +370,7 @@ fn thermal(reader: &mut Reader, node: &Node) -> (i32, Vec<ThermalNode>) {
     if !reader.is_map(node, "`thermal`", hint) {
         return (0, Vec::new());
     }
-    reader.keys(node, "`thermal`", &THERMAL_KEYS);
+    reader.keys(node, "`thermal`", &names(&THERMAL));
     let ambient = reader.required(node, "`thermal`", "ambient", "how warm are the surroundings?", hint);
     let ambient = ambient.and_then(|entry| degrees(reader, &entry.value, "ambient"));
     let Some(list) = reader.required(node, "`thermal`", "nodes", "nothing to be warm", hint) else {
@@ -410,7 +384,7 @@ fn thermal(reader: &mut Reader, node: &Node) -> (i32, Vec<ThermalNode>) {
         if !reader.is_map(item, "a thermal node", hint) {
             continue;
         }
-        reader.keys(item, "a thermal node", &NODE_KEYS);
+        reader.keys(item, "a thermal node", &names(&NODE));
         let name = match item.get("name") {
             Some(entry) => reader.text(&entry.value, "name", "a name").unwrap_or_default(),
             None => format!("node{}", nodes.len()),
@@ -421,7 +395,8 @@ fn thermal(reader: &mut Reader, node: &Node) -> (i32, Vec<ThermalNode>) {
         let to_ambient = item.get("ambient");
         let to_ambient = to_ambient.and_then(|entry| quantity(reader, &entry.value, "ambient", &RESISTANCE, false));
         let initial = item.get("initial").and_then(|entry| degrees(reader, &entry.value, "initial"));
-        for link in item.get("links").into_iter().flat_map(|entry| entry.value.entries()) {
+        let links_of = item.get("links").filter(|entry| reader.is_map(&entry.value, "`links`", hint));
+        for link in links_of.into_iter().flat_map(|entry| entry.value.entries()) {
             if let Some(mk) = quantity(reader, &link.value, &link.key, &RESISTANCE, false) {
                 links.push((nodes.len(), link.key.clone(), mk as u64, link.key_span.clone()));
             }
@@ -530,7 +505,6 @@ fn quantity(reader: &mut Reader, node: &Node, key: &str, of: &Quantity, zero: bo
     match result {
         Ok(value) => Some(value),
         Err((code, label)) => {
-            let units: Vec<&str> = of.units.iter().map(|(unit, _)| *unit).collect();
             reader.push(
                 Diagnostic::error(
                     code,
@@ -538,7 +512,7 @@ fn quantity(reader: &mut Reader, node: &Node, key: &str, of: &Quantity, zero: bo
                     format!("`{key}` must be a {} such as `{}`", of.called, of.example),
                 )
                 .label(label)
-                .hint(format!("its units are {}", choices(units.into_iter(), "and"))),
+                .hint(format!("its units are {}", choices(of.unit_names(), "and"))),
             );
             None
         }

@@ -9,6 +9,7 @@ use crate::node::{self, Node};
 use crate::reader::Reader;
 use crate::text::{clipped, cpus_text};
 use crate::value::{choices, duration_text, nearest, parse_cpus, parse_decimal, parse_signed};
+use crate::words::PREFERENCES;
 use crate::{PolicyFault, Workload};
 use std::fmt::Write;
 use std::ops::Range;
@@ -279,25 +280,17 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<PowerSpec> {
     complete(spec).map_err(|wrong| push(reader, wrong, &node.head())).ok()
 }
 
-/// The energy performance preferences that Linux has names for (admin-guide/pm/intel_pstate and amd-pstate).
-const PREFERENCES: [(&str, &str); 5] = [
-    ("performance", "performance"),
-    ("balance_performance", "balance_performance"),
-    ("default", "default"),
-    ("balance_power", "balance_power"),
-    ("power", "power"),
-];
-
 /// Reads the value of the key `epp`: a preference for the CPUs of the workload, or a mapping from CPUs to preferences.
 pub(crate) fn preferences(reader: &mut Reader, entry: &node::Entry, cpus: &CpuSet) -> Vec<(CpuSet, &'static str)> {
     let node::Kind::Map(entries) = &entry.value.kind else {
         let hint = "write one preference, or CPUs with preferences as in `epp: {0-3: power, 4: performance}`";
-        let name = reader.hinted(hint, |reader| reader.choice(&entry.value, "epp", &PREFERENCES));
+        let name =
+            reader.hinted(hint, |reader| reader.choice(&entry.value, "epp", &PREFERENCES.map(|name| (name, name))));
         return name.map(|name| (*cpus, name)).into_iter().collect();
     };
     let mut all: Vec<(CpuSet, &'static str)> = Vec::new();
     for entry in entries {
-        let Some(name) = reader.choice(&entry.value, "epp", &PREFERENCES) else { continue };
+        let Some(name) = reader.choice(&entry.value, "epp", &PREFERENCES.map(|name| (name, name))) else { continue };
         let place = &entry.key_span;
         let set = match parse_cpus(&entry.key) {
             Ok(set) => set,

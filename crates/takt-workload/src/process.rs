@@ -1,6 +1,5 @@
 //! The process of a task in a workload.
 
-use crate::process_settings::{Output, ProcessSettings};
 use crate::settings::Client;
 use std::fmt;
 use std::net::SocketAddr;
@@ -148,4 +147,59 @@ pub enum Spawn {
     Once,
     /// A new process for every job; the job is done when the process ends.
     PerJob,
+}
+
+/// How the process of a task differs from the process of Takt. A simulation ignores it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ProcessSettings {
+    /// The name or number of its user.
+    pub user: Option<String>,
+    /// The name or number of its group; by default that of the user.
+    pub group: Option<String>,
+    /// Variables of its environment; `None` removes one that Takt has.
+    pub env: Vec<(String, Option<String>)>,
+    /// Its directory, relative to that of the file.
+    pub cwd: Option<PathBuf>,
+    /// The bits that its new files lack.
+    pub umask: Option<u32>,
+    /// Its limits.
+    pub limits: Vec<ResourceLimit>,
+}
+
+/// A limit of `setrlimit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResourceLimit {
+    /// One of [`LIMITS`](crate::LIMITS).
+    pub name: &'static str,
+    /// The limit that the kernel enforces; `None` is no limit.
+    pub soft: Option<u64>,
+    /// The highest value to which the process can raise it; `None` is no limit.
+    pub hard: Option<u64>,
+}
+
+/// Where the standard output of a process goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Where that of Takt goes.
+    Inherit,
+    /// Nowhere.
+    Null,
+    /// Into a file.
+    File {
+        /// Its path, relative to the directory of the processes.
+        path: PathBuf,
+        /// Whether the file is emptied when the run starts; otherwise the output is appended.
+        truncate: bool,
+    },
+}
+
+/// As the file takes it.
+impl fmt::Display for ResourceLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
+        match self.soft == self.hard {
+            true => f.write_str(&text(self.soft)),
+            false => write!(f, "{}:{}", text(self.soft), text(self.hard)),
+        }
+    }
 }

@@ -4,94 +4,21 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{OUTPUT, names};
 use crate::node::{Entry, Kind, Node, Place};
+use crate::process::{Output, ProcessSettings, ResourceLimit};
 use crate::reader::Reader;
 use crate::text::clipped;
 use crate::value::{choices, nearest};
-use std::fmt;
-use std::path::PathBuf;
+use crate::words::{LIMITS, LIMITS_IN_BYTES};
 
 /// The keys, without `output`.
 pub(crate) const KEYS: [&str; 6] = ["user", "group", "env", "cwd", "umask", "limits"];
 
-/// The limits of `setrlimit`, by their names in `prlimit`.
-pub const LIMITS: [&str; 14] = [
-    "as",
-    "core",
-    "cpu",
-    "data",
-    "fsize",
-    "memlock",
-    "msgqueue",
-    "nice",
-    "nofile",
-    "nproc",
-    "rtprio",
-    "rttime",
-    "sigpending",
-    "stack",
-];
-/// The limits that count bytes, and take a unit.
-const BYTES: [&str; 6] = ["as", "core", "data", "fsize", "memlock", "stack"];
 /// Names of variables that begin so are those of Takt.
 const OWN: &str = "TAKT_";
 /// The highest umask.
 const UMASK_MAX: u32 = 0o777;
-
-/// How the process of a task differs from the process of Takt. A simulation ignores it.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct ProcessSettings {
-    /// The name or number of its user.
-    pub user: Option<String>,
-    /// The name or number of its group; by default that of the user.
-    pub group: Option<String>,
-    /// Variables of its environment; `None` removes one that Takt has.
-    pub env: Vec<(String, Option<String>)>,
-    /// Its directory, relative to that of the file.
-    pub cwd: Option<PathBuf>,
-    /// The bits that its new files lack.
-    pub umask: Option<u32>,
-    /// Its limits.
-    pub limits: Vec<ResourceLimit>,
-}
-
-/// A limit of `setrlimit`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ResourceLimit {
-    /// One of [`LIMITS`].
-    pub name: &'static str,
-    /// The limit that the kernel enforces; `None` is no limit.
-    pub soft: Option<u64>,
-    /// The highest value to which the process can raise it; `None` is no limit.
-    pub hard: Option<u64>,
-}
-
-/// Where the standard output of a process goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Output {
-    /// Where that of Takt goes.
-    Inherit,
-    /// Nowhere.
-    Null,
-    /// Into a file.
-    File {
-        /// Its path, relative to the directory of the processes.
-        path: PathBuf,
-        /// Whether the file is emptied when the run starts; otherwise the output is appended.
-        truncate: bool,
-    },
-}
-
-/// As the file takes it.
-impl fmt::Display for ResourceLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
-        match self.soft == self.hard {
-            true => f.write_str(&text(self.soft)),
-            false => write!(f, "{}:{}", text(self.soft), text(self.hard)),
-        }
-    }
-}
 
 /// Reads one of [`KEYS`].
 pub(crate) fn read(settings: &mut ProcessSettings, reader: &mut Reader, key: &str, value: &Node) {
@@ -199,7 +126,7 @@ fn limit(reader: &mut Reader, name: &str, text: &str, place: &Place) -> Option<O
     if text == "unlimited" {
         return Some(None);
     }
-    let bytes = BYTES.contains(&name);
+    let bytes = LIMITS_IN_BYTES.contains(&name);
     let units = [("K", 10), ("M", 20), ("G", 30)];
     let (digits, shift) = match units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift))) {
         Some((digits, shift)) if bytes => (digits, shift),
@@ -225,7 +152,7 @@ fn limit(reader: &mut Reader, name: &str, text: &str, place: &Place) -> Option<O
 /// Reads `inherit`, `null`, a path, or `{file: PATH, truncate: yes}`.
 pub(crate) fn output(reader: &mut Reader, value: &Node) -> Option<Output> {
     if matches!(value.kind, Kind::Map(_)) {
-        reader.keys(value, "`output`", &["file", "truncate"]);
+        reader.keys(value, "`output`", &names(&OUTPUT));
         let hint = "write `{file: PATH, truncate: yes}`";
         let entry = reader.required(value, "`output`", "file", "a mapping here needs a file", hint)?;
         let path = reader.text(&entry.value, "file", "a file name")?.into();

@@ -2,23 +2,15 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{COMMAND, names};
 use crate::node::{Kind, Node};
 use crate::process::Reaction;
 use crate::reader::Reader;
 use crate::text::clipped;
+use crate::words::{REACTION, React, SIGNALS_TO_PROGRAMS};
 
-const WORDS: [(&str, Word); 3] = [("log", Word::Log), ("signal", Word::Signal), ("stop", Word::Stop)];
-/// Signals that a program can handle and that mean nothing to Takt.
-const ABORT_SIGNALS: [&str; 10] = ["USR1", "USR2", "HUP", "INT", "QUIT", "ALRM", "TERM", "URG", "IO", "WINCH"];
 /// The signal unless the file names another one.
 const SIGNAL: &str = "USR1";
-
-#[derive(Clone, Copy)]
-enum Word {
-    Log,
-    Signal,
-    Stop,
-}
 
 /// The reactions of a task, as far as the file says them.
 #[derive(Default)]
@@ -44,7 +36,7 @@ pub(crate) struct Acts {
 /// Reads `log`, `signal`, `signal=NAME`, `stop` or `{exec: CMD}`.
 pub(crate) fn read(reader: &mut Reader, value: &Node, key: &str) -> Option<Reaction> {
     if matches!(value.kind, Kind::Map(_)) {
-        reader.keys(value, &format!("`{key}`"), &["exec"]);
+        reader.keys(value, &format!("`{key}`"), &names(&COMMAND));
         let Some(entry) = value.get("exec") else {
             let fault = Diagnostic::error(Code::MissingKey, &value.head(), format!("`{key}` has no command"));
             reader.push(fault.label("a mapping here needs `exec`").hint("write `{exec: \"logger missed\"}`"));
@@ -62,16 +54,16 @@ pub(crate) fn read(reader: &mut Reader, value: &Node, key: &str) -> Option<React
         reader.push(fault.label("a command is the value of a key").hint(hint));
         return None;
     }
-    let word = reader.choice(value, key, &WORDS);
+    let word = reader.choice(value, key, &REACTION);
     if word.is_none()
         && let Some(fault) = reader.diagnostics.pop()
     {
         reader.push(fault.hint(format!("`signal=NAME` names a signal, and `{key}: {{exec: \"CMD\"}}` a command")));
     }
     word.map(|word| match word {
-        Word::Log => Reaction::Log,
-        Word::Signal => Reaction::Signal(SIGNAL),
-        Word::Stop => Reaction::Stop,
+        React::Log => Reaction::Log,
+        React::Signal => Reaction::Signal(SIGNAL),
+        React::Stop => Reaction::Stop,
     })
 }
 
@@ -119,7 +111,7 @@ pub(crate) fn check(reader: &mut Reader, node: &Node, who: &str, acts: &Acts) {
 /// Reads the name of a signal to a task's process.
 pub(crate) fn signal(reader: &mut Reader, value: &Node, name: &str, purpose: &str) -> Option<&'static str> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
-    let known = ABORT_SIGNALS.iter().find(|known| **known == name);
+    let known = SIGNALS_TO_PROGRAMS.iter().find(|known| **known == name);
     if known.is_none() {
         let fault = Diagnostic::error(
             Code::UnknownValue,
@@ -127,7 +119,7 @@ pub(crate) fn signal(reader: &mut Reader, value: &Node, name: &str, purpose: &st
             format!("`{}` is no signal for {purpose}", clipped(name)),
         );
         let fault = fault.label("a program cannot handle it, or it means something else already");
-        reader.push(fault.hint(format!("take one of {}", ABORT_SIGNALS.join(", "))));
+        reader.push(fault.hint(format!("take one of {}", SIGNALS_TO_PROGRAMS.join(", "))));
     }
     known.copied()
 }

@@ -3,7 +3,7 @@
 use crate::MAX_DIAGNOSTICS;
 use crate::code::Code;
 use crate::declared::{Resources, Servers};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::node::{Entry, Kind, Node, Place};
 use crate::settings::Client;
 use crate::text::clipped;
@@ -46,8 +46,9 @@ pub(crate) enum Cpus {
     Set(CpuSet),
 }
 
+/// Reads typed values, and collects the faults.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Unknown keys, by their place in the text, with the key that was suggested instead.
     misspelt: HashMap<usize, String>,
@@ -74,12 +75,20 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+    /// All faults, in the order of the text.
+    #[must_use]
+    pub fn faults(mut self) -> Vec<Diagnostic> {
+        diagnostic::sort(&mut self.diagnostics);
+        self.diagnostics
+    }
+
+    /// Adds a fault.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
     }
 
     /// Reads something, and adds a hint to the faults of that which have none.
-    pub(crate) fn hinted<T>(&mut self, hint: &str, read: impl FnOnce(&mut Reader) -> T) -> T {
+    pub fn hinted<T>(&mut self, hint: &str, read: impl FnOnce(&mut Reader) -> T) -> T {
         let before = self.diagnostics.len();
         let value = read(self);
         for fault in &mut self.diagnostics[before..] {
@@ -94,7 +103,7 @@ impl Reader {
     }
 
     /// Reports keys that do not belong here. `of` says whose keys they are: "a window".
-    pub(crate) fn keys(&mut self, map: &Node, of: &str, known: &[&str]) {
+    pub fn keys(&mut self, map: &Node, of: &str, known: &[&str]) {
         self.keys_but(map, of, known, &[]);
     }
 
@@ -138,14 +147,7 @@ impl Reader {
     }
 
     /// The entry of a key that `what` must have. Reports that it is missing, unless it is just misspelt.
-    pub(crate) fn required<'n>(
-        &mut self,
-        map: &'n Node,
-        what: &str,
-        key: &str,
-        label: &str,
-        hint: &str,
-    ) -> Option<&'n Entry> {
+    pub fn required<'n>(&mut self, map: &'n Node, what: &str, key: &str, label: &str, hint: &str) -> Option<&'n Entry> {
         if self.lacks(map, key) {
             self.push(
                 Diagnostic::error(Code::MissingKey, &map.head(), format!("{what} has no `{key}`"))
@@ -157,7 +159,7 @@ impl Reader {
     }
 
     /// Reports that the node should be a mapping, unless it is one.
-    pub(crate) fn is_map(&mut self, node: &Node, what: &str, hint: &str) -> bool {
+    pub fn is_map(&mut self, node: &Node, what: &str, hint: &str) -> bool {
         let is_map = matches!(node.kind, Kind::Map(_));
         if !is_map {
             self.wrong_kind(node, what, "a mapping of keys and values", hint);
@@ -166,7 +168,7 @@ impl Reader {
     }
 
     /// The items of a list. Nothing counts as an empty list, as in `partitions:` without more.
-    pub(crate) fn items<'n>(&mut self, node: &'n Node, what: &str, hint: &str) -> &'n [Rc<Node>] {
+    pub fn items<'n>(&mut self, node: &'n Node, what: &str, hint: &str) -> &'n [Rc<Node>] {
         match &node.kind {
             Kind::List(items) => items,
             _ if node.is_null() => &[],
@@ -183,7 +185,7 @@ impl Reader {
     }
 
     /// The text of a single value; whatever type YAML would give it.
-    pub(crate) fn scalar<'n>(&mut self, node: &'n Node, key: &str, expected: &str) -> Option<&'n str> {
+    pub fn scalar<'n>(&mut self, node: &'n Node, key: &str, expected: &str) -> Option<&'n str> {
         match &node.kind {
             Kind::Scalar { text, .. } if !node.is_null() => Some(text),
             _ => {
@@ -197,7 +199,7 @@ impl Reader {
     }
 
     /// A text that is not empty.
-    pub(crate) fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
+    pub fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
         let text = self.scalar(node, key, expected)?;
         if text.trim().is_empty() {
             self.push(
@@ -227,7 +229,8 @@ impl Reader {
         sound
     }
 
-    pub(crate) fn boolean(&mut self, node: &Node, key: &str) -> Option<bool> {
+    /// Yes or no.
+    pub fn boolean(&mut self, node: &Node, key: &str) -> Option<bool> {
         let text = self.scalar(node, key, "yes or no")?;
         let value = value::parse_bool(text);
         if value.is_none() {
@@ -240,7 +243,8 @@ impl Reader {
         value
     }
 
-    pub(crate) fn whole(&mut self, node: &Node, key: &str, most: u64) -> Option<u64> {
+    /// A whole number up to `most`.
+    pub fn whole(&mut self, node: &Node, key: &str, most: u64) -> Option<u64> {
         let text = self.scalar(node, key, "a whole number")?;
         let value = text.parse::<u64>().ok().filter(|n| *n <= most);
         if value.is_none() || text.starts_with('+') {
@@ -266,7 +270,8 @@ impl Reader {
         value
     }
 
-    pub(crate) fn choice<T: Copy>(&mut self, node: &Node, key: &str, known: &[(&str, T)]) -> Option<T> {
+    /// One of the known words.
+    pub fn choice<T: Copy>(&mut self, node: &Node, key: &str, known: &[(&str, T)]) -> Option<T> {
         let names = || known.iter().map(|(name, _)| *name);
         let list = choices(names(), "or");
         let text = self.scalar(node, key, &list)?;

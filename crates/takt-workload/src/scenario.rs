@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{CHANGE, COSTS, STEAL, names};
 use crate::node::{Entry, Node, Place};
 use crate::process::EventSource;
 use crate::reader::{Bare, Reader, bounded};
@@ -16,28 +17,15 @@ use takt_core::model::{Arrival, Backlog, PolicySpec, System, TaskId, Timing};
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
-pub(crate) const COST_KEYS: [&str; 7] =
-    ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task", "lock", "interrupt"];
+/// The kinds of overhead.
+pub(crate) const COST_KEYS: [&str; 7] = {
+    let [keys @ .., _] = names(&COSTS);
+    keys
+};
 /// Beside them: whether they count as consumption.
-pub(crate) const CONSUMED: &str = "consumed";
+pub(crate) const CONSUMED: &str = COSTS[7].name;
 pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
-const CHANGE_KEYS: [&str; 15] = [
-    "at",
-    "task",
-    "share",
-    "importance",
-    "period",
-    "deadline",
-    "runtime",
-    "skew",
-    "block",
-    "wake",
-    "enter",
-    "leave",
-    "release",
-    "policy",
-    "domain",
-];
+const CHANGE_KEYS: [&str; CHANGE.len()] = names(&CHANGE);
 /// A statement about a task, with the key whose `yes` would be the opposite.
 const SAID: [(&str, &str); 5] =
     [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter"), ("release", "")];
@@ -89,7 +77,7 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
     if !reader.is_map(node, "`steal`", hint) {
         return None;
     }
-    reader.keys(node, "`steal`", &["period", "length"]);
+    reader.keys(node, "`steal`", &names(&STEAL));
     let mut part = |key: &str| {
         let value = &reader.required(node, "`steal`", key, "in this mapping", hint)?.value;
         reader.span(value, key, Bare::Refused, false).map(|span| (span, value.span.clone()))

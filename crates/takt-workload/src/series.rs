@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{SERIES, names};
 use crate::node::{Node, Place};
 use crate::reader::Reader;
 use crate::text::clipped;
@@ -19,7 +20,7 @@ const MOST: i64 = 1_000_000_000;
 
 /// Reads the mapping. The file is looked for beside the workload, and multiplied by `scale`, each entry by itself ([`scaled`]).
 pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
-    reader.keys(node, "`execution` from a file", &["file", "scale"]);
+    reader.keys(node, "`execution` from a file", &names(&SERIES));
     let faults = reader.diagnostics.len();
     let entry = node.get("file")?;
     let factor = match node.get("scale") {

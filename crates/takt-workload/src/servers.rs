@@ -4,6 +4,7 @@ use crate::MAX_ENTRIES;
 use crate::code::Code;
 use crate::declared::{Named, Servers};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::keys::{SERVER, names};
 use crate::node::{Entry, Node};
 use crate::reader::{Reader, bounded};
 use crate::steps;
@@ -12,7 +13,7 @@ use crate::value::choices;
 use takt_core::model::{Reservation, Server, ServerId};
 use takt_core::time::Span;
 
-pub(crate) const KEYS: [&str; 4] = ["name", "budget", "period", "priority"];
+const KEYS: [&str; SERVER.len()] = names(&SERVER);
 const HINT: &str = "write `- {name: requests, budget: 2ms, period: 10ms}` for each";
 
 /// Reads the top level's `servers`, before the tasks that name them.

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{BOUNDS, HANDLER_KEYS, RESERVATION, SERIES, STEP, names};
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
 use crate::text::clipped;
@@ -17,8 +18,7 @@ const MAX_STEPS: usize = 10_000;
 /// The most shared resources.
 pub(crate) const MAX_RESOURCES: usize = 10_000;
 
-const STEP_WORDS: [&str; 9] =
-    ["run", "sleep", "lock", "unlock", "yield", "set-period", "set-deadline", "set-runtime", "wait-period"];
+const STEP_WORDS: [&str; STEP.len()] = names(&STEP);
 const STEP_HINT: &str = "a step is `run 2ms`, `sleep 5ms`, `lock bus`, `unlock bus` or `yield`";
 
 /// Reads the top level's `resources`.
@@ -332,7 +332,7 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
         }
         Kind::Map(_) if node.get("file").is_some() => series::execution(reader, node),
         Kind::Map(_) => {
-            reader.keys(node, "`execution`", &["least", "most", "file"]);
+            reader.keys(node, "`execution`", &[&names(&BOUNDS)[..], &names(&SERIES)[..1]].concat());
             let mut bound = |key: &str| {
                 let entry = reader.required(node, "`execution`", key, "one bound alone", hint)?;
                 reader.span(&entry.value, key, Bare::Refused, false)
@@ -361,7 +361,7 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
             utility: UNIT,
         });
     }
-    reader.keys(node, "a handler", &["runtime", "deadline", "utility"]);
+    reader.keys(node, "a handler", &names(&HANDLER_KEYS));
     let hint = "write `handler: {runtime: 1ms, deadline: 5ms}`";
     let runtime = reader.required(node, "a handler", "runtime", "in this handler", hint)?;
     let place = &runtime.value.span;
@@ -392,7 +392,7 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
     if !reader.is_map(node, "`reservation`", form) {
         return None;
     }
-    reader.keys(node, "a reservation", &["budget", "deadline", "period"]);
+    reader.keys(node, "a reservation", &names(&RESERVATION));
     let whole = reserved(reader, node, "a reservation", form);
     let Some(entry) = node.get("deadline") else { return whole };
     let deadline = reader.span(&entry.value, "deadline", Bare::Refused, false);

@@ -2,11 +2,13 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{PARTITION, SLICE, STALE, WINDOW, keys_of, names, of_processes};
 use crate::machine::placement_matters;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::task::{self, RawTask};
 use crate::tasks;
+use crate::words::CLIENT;
 use crate::{MAX_TASKS, MAX_WINDOWS, policy};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Placement, PolicySpec, Scope};
@@ -19,15 +21,11 @@ pub(crate) use raw::Table;
 use raw::{RawPartition, RawSlice, RawWindow, Role, Target};
 pub(crate) use resolve::build;
 
-pub(crate) const WINDOW_KEYS: [&str; 8] =
-    ["length", "slices", "cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
-pub(crate) const SLICE_KEYS: [&str; 6] =
-    ["cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
-pub(crate) const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "placement"];
+pub(crate) const WINDOW_KEYS: [&str; WINDOW.len()] = names(&WINDOW);
+pub(crate) const SLICE_KEYS: [&str; SLICE.len()] = names(&SLICE);
+pub(crate) const PARTITION_KEYS: [&str; PARTITION.len()] = names(&PARTITION);
 /// Keys that a partition has for all of its processes.
 const SHARED_KEYS: [&str; 1] = ["client"];
-/// Keys of DEmOS's past that its own test files still hold; `frequency` took their place.
-const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 
 const PROCESS_HINT: &str = "write a command, or keys as in `{cmd: ./program, budget: 10}`";
 
@@ -207,11 +205,11 @@ impl Table {
         let processes = match &node.kind {
             Kind::List(_) => self.processes(reader, node, None),
             Kind::Map(_) => {
-                let known = keys_of_partition();
+                let known = keys_of("a partition");
                 let shared = |e: &Entry| SHARED_KEYS.contains(&e.key.as_str());
-                let of_process = |e: &&Entry| process_keys().any(|key| key == e.key) && !shared(e);
+                let of_process = |e: &&Entry| of_processes().any(|key| key == e.key) && !shared(e);
                 let own = node.entries().iter().find(of_process);
-                reader.keys_but(node, "a partition", &known, &STALE_KEYS);
+                reader.keys_but(node, "a partition", &known, &STALE);
                 if let Some(entry) = node.get("name") {
                     name = partition_name(reader, &entry.value);
                     place = entry.value.span.clone();
@@ -219,7 +217,7 @@ impl Table {
                 policy = partition_policy(reader, node);
                 let of_file = reader.client;
                 if let Some(entry) = node.get("client").filter(|_| node.get("processes").is_some()) {
-                    reader.client = reader.choice(&entry.value, "client", &task::CLIENT).unwrap_or_default();
+                    reader.client = reader.choice(&entry.value, "client", &CLIENT).unwrap_or_default();
                 }
                 let processes = match (node.get("processes"), own) {
                     (Some(list), own) => {
@@ -299,7 +297,7 @@ impl Table {
             return None;
         }
         if !whole {
-            reader.keys_but(node, "a process", &keys_of_process(), &STALE_KEYS);
+            reader.keys_but(node, "a process", &keys_of("a process"), &STALE);
         }
         for entry in node.entries() {
             let key = entry.key.as_str();
@@ -322,13 +320,13 @@ impl Table {
                     .label("without a policy, processes run one after the other, each once per window")
                     .hint("add `policy: edf` to the partition, or remove this key"),
                 });
-            } else if STALE_KEYS.contains(&key) {
+            } else if STALE.contains(&key) {
                 reader.push(
                     Diagnostic::warning(Code::NoEffect, &entry.key_span, format!("`{key}` has no effect"))
                         .label("an old key of DEmOS")
                         .hint("use `frequency`, a number of megahertz"),
                 );
-            } else if process_keys().any(|k| k == key) || (key == "name" && !whole) {
+            } else if of_processes().any(|k| k == key) || (key == "name" && !whole) {
                 process.key(reader, entry);
             }
         }
@@ -345,21 +343,6 @@ impl Table {
         process.finish(reader, node, "a process", place, online);
         process.sound.then_some(process)
     }
-}
-
-/// The keys of a process in a list of them.
-pub(crate) fn keys_of_process() -> Vec<&'static str> {
-    ["name"].into_iter().chain(process_keys()).collect()
-}
-
-/// The keys of a partition, with those of its only process.
-pub(crate) fn keys_of_partition() -> Vec<&'static str> {
-    PARTITION_KEYS.into_iter().chain(process_keys()).collect()
-}
-
-/// Keys of a process, and of a partition that is one process. Its CPUs are those of its slices.
-fn process_keys() -> impl Iterator<Item = &'static str> {
-    task::KEYS.into_iter().filter(|key| !["name", "cpu", "domain", "class"].contains(key))
 }
 
 /// A name that can also be a directory's: the executive may make one per partition.

@@ -3,11 +3,14 @@
 use crate::calls::Places;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::{TASK, names};
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
-use crate::process_settings::{self, Output, ProcessSettings};
+use crate::process::{Output, ProcessSettings};
+use crate::process_settings;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
+use crate::words::{CLIENT, COMPLETION, ON_ABORT, ON_EXIT, SPAWN};
 use crate::{
     Class, Client, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads,
     utility,
@@ -18,65 +21,8 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, Execution, Need, OnAbort, OnExit, PolicySpec, Program, Scope, Task};
 use takt_core::time::Span;
 
-const COMPLETION: [(&str, (Completion, Option<Observed>)); 5] = [
-    ("signal", (Completion::Signal, None)),
-    ("yield", (Completion::Signal, Some(Observed::Yield))),
-    ("sleep", (Completion::Signal, Some(Observed::Sleep))),
-    ("exit", (Completion::Exit, None)),
-    ("none", (Completion::None, None)),
-];
-
-/// Whether a process is given what a client of the scheduler needs.
-pub(crate) const CLIENT: [(&str, Client); 2] = [("auto", Client::Auto), ("none", Client::None)];
-
-const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::Restart), ("stop", OnExit::Stop)];
-
-const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
-
-/// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
-pub(crate) const KEYS: [&str; 41] = [
-    "name",
-    "cmd",
-    "thread_of",
-    "period",
-    "spread",
-    "releases",
-    "batch",
-    "event",
-    "offset",
-    "deadline",
-    "runtime",
-    "steps",
-    "execution",
-    "handler",
-    "utility",
-    "budget",
-    "jitter",
-    "reservation",
-    "server",
-    "priority",
-    "share",
-    "importance",
-    "init",
-    "spawn",
-    "completion",
-    "client",
-    "on_abort",
-    "on_exit",
-    "on_miss",
-    "on_overrun",
-    "output",
-    "user",
-    "group",
-    "env",
-    "cwd",
-    "umask",
-    "limits",
-    "frequency",
-    "cpu",
-    "domain",
-    "class",
-];
+/// All keys of a task.
+pub(crate) const KEYS: [&str; TASK.len()] = names(&TASK);
 
 /// Those that mean something only under an online policy.
 pub(crate) const ONLINE_KEYS: [&str; 15] = [
@@ -708,11 +654,12 @@ pub(crate) fn check_runtime(
 fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static str> {
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
-    // itself declares its need.
+    // itself declares its need. A task with a server has the utilisation of that.
     let choice = task.affinity.len() > if policy.scope == Scope::Clustered { usize::from(policy.cluster) } else { 1 };
     let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.profile.scopes.len() > 1;
     let placed = spread && choice && task.arrival.period().is_some();
-    let known = policy.profile.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
+    let served = policy.servers().is_some() && (task.reservation.is_some() || task.server.is_some());
+    let known = served || policy.profile.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
     let placing: &[Need] = if placed && !known { &[Need::Runtime] } else { &[] };
     policy.profile.needs.iter().chain(placing).filter_map(move |need| need.lacking(task))
 }
@@ -762,9 +709,6 @@ pub(crate) fn simulated_keys(task: &Task) -> impl Iterator<Item = &'static str> 
     let execution = (task.program.execution != Execution::Declared).then_some("execution");
     [steps, execution].into_iter().flatten()
 }
-
-const ON_ABORT: [(&str, OnAbort); 3] =
-    [("finish", OnAbort::Finish), ("restart", OnAbort::Restart), ("signal", OnAbort::Signal)];
 
 fn word<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
     known.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)

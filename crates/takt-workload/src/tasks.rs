@@ -93,16 +93,11 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)
     TaskList(list)
 }
 
-/// The keys of a task.
-pub(crate) fn keys() -> Vec<&'static str> {
-    task::KEYS.into_iter().chain(["copies"]).collect()
-}
-
 fn task(reader: &mut Reader, node: &Node, index: usize, wanted: &[(String, usize)]) -> Option<Listed> {
     if !reader.is_map(node, "a task", "write `name`, `period`, `runtime` and `cmd`") {
         return None;
     }
-    reader.keys(node, "a task", &keys());
+    reader.keys(node, "a task", &task::KEYS);
     let mut raw = RawTask::new(node.get("name").map_or(node.head(), |e| e.value.span.clone()));
     raw.client = Some(reader.client);
     node.entries().iter().for_each(|entry| raw.key(reader, entry));

@@ -3,6 +3,7 @@
 use crate::MAX_ENTRIES;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::keys::UTILITY_SHAPES;
 use crate::node::{Kind, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
 use crate::value::{BadNumber, duration_text, number_fault, parse_decimal, ratio_text};
@@ -12,10 +13,6 @@ use takt_core::utility::{MOST, UNIT, Utility};
 const HINT: &str = "write `utility: 5` (up to the deadline), `{linear: 5, until: 20ms}`, `{exponential: 5, half_life: 5ms}` or \
      `{table: [[0ms, 5], [8ms, 0]]}`";
 const TABLE_HINT: &str = "write points of time after the release and utility, as in `table: [[0ms, 5], [8ms, 0]]`";
-
-/// The shapes, each by the key that says it, with the other key that it takes.
-const SHAPES: [(&str, Option<&str>); 3] =
-    [("linear", Some("until")), ("exponential", Some("half_life")), ("table", None)];
 
 /// Reads `utility`.
 pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
@@ -28,8 +25,8 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
             return None;
         }
     }
-    let given: Vec<_> = SHAPES.iter().filter_map(|(key, other)| Some((node.get(key)?, other))).collect();
-    let &[(shape, other)] = given.as_slice() else {
+    let given: Vec<_> = UTILITY_SHAPES.iter().filter_map(|keys| Some((node.get(keys[0].name)?, *keys))).collect();
+    let &[(shape, keys)] = given.as_slice() else {
         match given.as_slice() {
             [(first, _), (second, _), ..] => reader.push(
                 Diagnostic::error(
@@ -42,8 +39,9 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
                 .hint("keep one of them; a `table` can have any shape"),
             ),
             _ => {
-                reader.keys(node, "a utility", &["linear", "until", "exponential", "half_life", "table"]);
-                if SHAPES.iter().all(|(key, _)| reader.lacks(node, key)) {
+                let all: Vec<&str> = UTILITY_SHAPES.iter().flat_map(|keys| keys.iter().map(|key| key.name)).collect();
+                reader.keys(node, "a utility", &all);
+                if UTILITY_SHAPES.iter().all(|keys| reader.lacks(node, keys[0].name)) {
                     let fault = Diagnostic::error(Code::MissingKey, &node.head(), "a utility has no shape")
                         .label("in this mapping");
                     reader.push(fault.hint(HINT));
@@ -52,10 +50,10 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
         }
         return None;
     };
-    let known: Vec<&str> = [shape.key.as_str()].into_iter().chain(*other).collect();
+    let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
     reader.keys(node, &format!("a utility that is `{}`", shape.key), &known);
     let faults = reader.diagnostics.len();
-    let mut span = || Some(node.get((*other)?)?).map(|e| reader.span(&e.value, &e.key, Bare::Refused, false));
+    let mut span = || Some(node.get(known.get(1)?)?).map(|e| reader.span(&e.value, &e.key, Bare::Refused, false));
     let span = span();
     let utility = match shape.key.as_str() {
         "linear" => {

@@ -8,7 +8,7 @@ pub const MAX_DURATION: Span = Span::from_secs(366 * 24 * 3600);
 
 pub(crate) const NS_PER_MS: i64 = 1_000_000;
 
-const UNITS: [(&str, i64); 8] = [
+pub(crate) const UNITS: [(&str, i64); 8] = [
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),

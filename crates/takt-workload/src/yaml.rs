@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
 use crate::events;
+use crate::keys::{FILE, names};
 use crate::limits::{DEFAULT_PRIORITY, MAX_LOWEST_PRIORITY, MAX_PRIORITY, MOST_EXEC};
 use crate::machine::number_not_count;
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy, placement_matters, with_placement};
@@ -12,82 +13,20 @@ use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::threads;
+use crate::words::{
+    BACKLOG, BE_START, CLIENT, DECIDING, DESCRIPTORS, DISPATCH, LATE, LOCKING, MISSING_CPUS, ON_CRASH, PRESET,
+    REALTIME, RULES,
+};
 use crate::{
-    Descriptors, Dispatch, MissingCpus, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads,
-    platform, power, rules, scenario, servers, steps, table, task, tasks,
+    Options, Realtime, Settings, Source, Workload, domains, load as loads, platform, power, rules, scenario, servers,
+    steps, table, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System, TableRules};
+use takt_core::model::{Backlog, Late, Placement, PolicySpec, Scope, System, TableRules};
 use takt_core::policies::windows;
-use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 41] = [
-    "windows",
-    "partitions",
-    "tasks",
-    "domains",
-    "servers",
-    "policy",
-    "fallback",
-    "placement",
-    "cpus",
-    "seed",
-    "duration",
-    "late",
-    "backlog",
-    "preset",
-    "locking",
-    "resources",
-    "tick",
-    "timer_resolution",
-    "timer_lateness",
-    "load",
-    "costs",
-    "deciding",
-    "steal",
-    "changes",
-    "be_start",
-    "rules",
-    "missing_cpus",
-    "set_cwd",
-    "scheduler_cpu",
-    "demos_cpu",
-    "init_timeout",
-    "exec_limit",
-    "realtime",
-    "priority",
-    "dispatch",
-    "client",
-    "descriptors",
-    "on_crash",
-    "power",
-    "epp",
-    "platform",
-];
-
-const LATE: [(&str, Late); 3] =
-    [("continue", Late::Continue), ("abort", Late::Abort), ("abort-at-event", Late::AbortAtEvent)];
-/// ChronOS's words for its two models of global scheduling, and short ones.
-const DECIDING: [(&str, Deciding); 4] = [
-    ("one", Deciding::StopTheWorld),
-    ("each", Deciding::Concurrent),
-    ("stop-the-world", Deciding::StopTheWorld),
-    ("concurrent", Deciding::Concurrent),
-];
-const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
-const PRESET: [(&str, Backlog); 2] = [("chronos", Backlog::Chronos), ("hartstone", Backlog::Hartstone)];
-const LOCKING: [(&str, Locking); 3] =
-    [("fifo", Locking::Fifo), ("inheritance", Locking::Inheritance), ("ceiling", Locking::Ceiling)];
-const BE_START: [(&str, BestEffortStart); 2] =
-    [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
-const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
-const DISPATCH: [(&str, Dispatch); 3] =
-    [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority), ("rank", Dispatch::Rank)];
-const RULES: [(&str, TableRules); 2] = [("takt", TableRules::Takt), ("demos", TableRules::Demos)];
-const MISSING_CPUS: [(&str, MissingCpus); 2] = [("refuse", MissingCpus::Refuse), ("remap", MissingCpus::Remap)];
-const DESCRIPTORS: [(&str, Descriptors); 2] = [("many", Descriptors::Many), ("few", Descriptors::Few)];
-const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
+pub(crate) const KEYS: [&str; FILE.len()] = names(&FILE);
 
 /// Faults a `fallback` without a `policy` that could fail.
 fn fallback_alone<'n>(reader: &mut Reader, root: &'n Node) -> Option<&'n Entry> {
@@ -136,7 +75,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     reader.rules = options.rules.or(rules).unwrap_or_default();
     let settings = settings(reader, root, source, options);
     let client = root.get("client");
-    reader.client = client.and_then(|e| reader.choice(&e.value, "client", &task::CLIENT)).unwrap_or_default();
+    reader.client = client.and_then(|e| reader.choice(&e.value, "client", &CLIENT)).unwrap_or_default();
     // Before the steps that name them.
     if let Some(entry) = root.get("resources") {
         steps::declare(reader, entry);

@@ -5,10 +5,10 @@ use crate::control::wire::{Fault, NOT_ADMITTED, NOT_STARTED, OVER, Reply, Reques
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::short;
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use takt::report::short;
 use takt_core::time::Span;
 use takt_workload::Code;
 
@@ -125,14 +125,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         },
         // No request of this command is answered so.
         Reply::Figures(_) => {}
-        Reply::Done(done) => match done.at_ns {
-            Some(at) => {
-                let us = |ns: i64| Span::from_us(ns / 1000);
-                let from = done.from_ns.map(|from| format!(", window table from {}", us(from))).unwrap_or_default();
-                writeln!(out, "{} at {}{from}", done.result, us(at))?;
+        Reply::Done(done) => {
+            match done.at_ns {
+                Some(at) => {
+                    let us = |ns: i64| Span::from_us(ns / 1000);
+                    let from = done.from_ns.map(|from| format!(", window table from {}", us(from))).unwrap_or_default();
+                    writeln!(out, "{} at {}{from}", done.result, us(at))?;
+                }
+                None => writeln!(out, "{}", done.result)?,
             }
-            None => writeln!(out, "{}", done.result)?,
-        },
+            done.note.iter().try_for_each(|note| writeln!(out, "note: {}", takt::report::visible(note)))?;
+        }
     }
     out.flush()?;
     Ok(Verdict::Done)
@@ -207,6 +210,9 @@ fn set(list: &[String]) -> Result<Request, Failure> {
     Ok(Request::Set { task: of.unwrap_or_default().to_owned(), terms })
 }
 
+/// The last events of a status that are printed; `--json` has all.
+const EVENTS: usize = 8;
+
 fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     let elapsed = Span::from_ms(status.elapsed_ns / 1_000_000);
     let of = status.duration_ns.map(|ns| format!(" of {}", Span::from_ns(ns))).unwrap_or_default();
@@ -217,8 +223,8 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
         })
         .collect();
     let head = format!("{}: run {}, {elapsed}{of}, policy {}", status.file, status.run, policies.join(", "));
-    writeln!(out, "{}\n", crate::report::visible(&head))?;
-    let names: Vec<_> = status.tasks.iter().map(|task| crate::report::visible(&task.name)).collect();
+    writeln!(out, "{}\n", takt::report::visible(&head))?;
+    let names: Vec<_> = status.tasks.iter().map(|task| takt::report::visible(&task.name)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
     writeln!(
         out,
@@ -249,7 +255,16 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     for cpu in &status.cpus {
         let busy = json!(cpu.busy_ns).as_f64().unwrap_or(0.0) / status.elapsed_ns.max(1) as f64 * 100.0;
         let task = cpu.task.as_deref().unwrap_or("-");
-        writeln!(out, "CPU {}: {busy:.1} % busy, now {}", cpu.cpu, crate::report::visible(task))?;
+        writeln!(out, "CPU {}: {busy:.1} % busy, now {}", cpu.cpu, takt::report::visible(task))?;
+    }
+    if !status.events.is_empty() {
+        writeln!(out, "\nlast events")?;
+    }
+    for event in &status.events[status.events.len().saturating_sub(EVENTS)..] {
+        let more = [event.task.clone(), event.job.map(|job| format!("job {job}")), event.policy.clone()];
+        let more: String = more.into_iter().flatten().map(|word| format!("  {word}")).collect();
+        let at = Span::from_us(event.at_ns / 1000);
+        writeln!(out, "{:>12}  {}{}", at.to_string(), event.kind, takt::report::visible(&more))?;
     }
     if status.incomplete {
         writeln!(out, "warning: records were lost, so these figures stand still and changes are refused")?;

@@ -1,10 +1,34 @@
 //! `takt sim --emit-windows`: the schedule of a policy as a window table.
 
 use crate::failure::Failure;
+use std::fs;
+use std::io::Read;
 use std::path::Path;
 use takt_core::model::TaskId;
 use takt_sim::Unfrozen;
 use takt_workload::{Code, MAX_WINDOWS, Workload};
+
+/// The begin of the first line of a table, by which one that was written before is known.
+const FIRST: &str = "# One hyperperiod of the schedule under ";
+
+/// A file that is no table of this option is kept: it may be a workload that a person has written.
+///
+/// # Errors
+/// There is such a file.
+pub(crate) fn spares(path: &Path) -> Result<(), Failure> {
+    let mut begin = Vec::new();
+    let read = match path.is_file() {
+        true => fs::File::open(path).and_then(|file| file.take(FIRST.len() as u64).read_to_end(&mut begin)),
+        false => Ok(0),
+    };
+    match read {
+        Ok(_) if begin.is_empty() || begin == FIRST.as_bytes() => Ok(()),
+        _ => {
+            let message = format!("`{}` exists, and is no table that `--emit-windows` has written", path.display());
+            Err(Failure::input(Code::FileExists, message, "name another file, or remove this one"))
+        }
+    }
+}
 
 /// Freezes the schedule of a workload and writes the table.
 pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
@@ -20,7 +44,7 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
     let policy = takt_workload::policy_text(&workload.system.policy);
     let what = if workload.domains.is_empty() { format!("policy {policy}") } else { "its domains".to_owned() };
     let yaml = takt_workload::canonical(&takt_workload::frozen(workload, table));
-    let text = format!("# One hyperperiod of the schedule under {what}, frozen by takt sim --emit-windows.\n{yaml}");
+    let text = format!("{FIRST}{what}, frozen by takt sim --emit-windows.\n{yaml}");
     crate::files::write(path, text)
 }
 

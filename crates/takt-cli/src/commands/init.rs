@@ -1,12 +1,11 @@
 //! `takt init`: a workload to begin with.
 
-use crate::failure::Failure;
+use crate::files;
 use crate::outcome::{Outcome, Verdict};
 use clap::ValueEnum;
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use takt_workload::{Code, shell_word, visible};
+use takt_workload::{shell_word, visible};
 
 /// Write a commented workload to begin with
 ///
@@ -51,18 +50,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // It is printed, and a part of comments.
     let name: String = path.display().to_string().chars().map(visible).collect();
     let text = text.replace(usual, &name);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            let hint = format!("name another file, as in `takt init {} FILE`, or remove this one", kind(args.kind));
-            Failure::input(Code::FileExists, format!("`{name}` exists already"), &hint)
-        }
-        _ => Failure::file("write", path, &error),
-    })?;
-    file.write_all(text.as_bytes()).map_err(|error| {
-        // A part of a workload is of no use.
-        let _ = fs::remove_file(path);
-        Failure::write(path, &error)
-    })?;
+    let hint = format!("name another file, as in `takt init {} FILE`, or remove this one", kind(args.kind));
+    files::write_new(path, &text, &hint)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{name} is written. Next:")?;
     let word = shell_word(&name);

@@ -1,6 +1,5 @@
 //! The subcommands.
 
-pub(crate) mod aborts;
 pub(crate) mod analyze;
 pub(crate) mod behind;
 pub(crate) mod bench;
@@ -18,19 +17,20 @@ pub(crate) mod isolate;
 pub(crate) mod latency;
 pub(crate) mod man;
 pub(crate) mod mcu;
+pub(crate) mod measure;
 pub(crate) mod output;
 pub(crate) mod policies;
 pub(crate) mod probe;
 pub(crate) mod reference;
+pub(crate) mod repro;
 pub(crate) mod run;
 pub(crate) mod schedule_log;
+pub(crate) mod schema;
 pub(crate) mod series;
-pub(crate) mod sets;
 pub(crate) mod sim;
 pub(crate) mod start;
 pub(crate) mod steps;
 pub(crate) mod sweep;
 pub(crate) mod top;
 pub(crate) mod trace;
-pub(crate) mod verdicts;
 pub(crate) mod watch;

@@ -17,7 +17,7 @@ use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
 use takt_trace::page::PageWriter;
 use takt_trace::{Change, Footer, Format, Header, Measured, Stamped, TaskLabel, Trace, Writer};
-use takt_workload::Code;
+use takt_workload::{Code, Workload};
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
@@ -168,6 +168,8 @@ enum Kind {
 struct Written {
     kind: Kind,
     path: PathBuf,
+    /// The text of the workload's file, for a page.
+    workload: String,
     /// A trace in a series of files: its bound, and the wish for another file.
     series: Option<(Bound, Arc<AtomicBool>)>,
     /// A pipe is opened before the run.
@@ -180,10 +182,11 @@ struct Written {
 impl Written {
     /// A file is created when its records begin, so that nothing is left behind where nothing comes of it; but a pipe is opened here, since
     /// that may wait for its reader.
-    fn new(kind: Kind, path: &Path) -> Result<Written, Failure> {
+    fn new(kind: Kind, path: &Path, workload: &str) -> Result<Written, Failure> {
         let is_pipe = path != Path::new("-") && path.exists() && !path.is_file();
         let file = is_pipe.then(|| File::create(path).map_err(|e| Failure::write(path, &e))).transpose()?;
-        Ok(Written { kind, path: path.to_owned(), series: None, file, writer: None, thread: None, error: None })
+        let (path, workload) = (path.to_owned(), workload.to_owned());
+        Ok(Written { kind, path, workload, series: None, file, writer: None, thread: None, error: None })
     }
 
     fn begin(&mut self, in_run: bool, header: &Header) {
@@ -210,7 +213,7 @@ impl Written {
             (out, self.thread) = (Box::new(writer), Some(thread));
         }
         Ok(match self.kind {
-            Kind::Trace if is_page(&self.path) => Box::new(PageWriter::new(header, out)),
+            Kind::Trace if is_page(&self.path) => Box::new(PageWriter::new(header, &self.workload, out)),
             Kind::Trace => takt_trace::writer(Format::from_path(&self.path).unwrap_or(Format::JsonLines), header, out)?,
             Kind::Jobs => Box::new(JobTable::new(header, out)?),
         })
@@ -239,6 +242,19 @@ impl Written {
     }
 }
 
+/// Lets the drawing of a long trace end with the first hyperperiod, and says so below it. `option` is the option that draws up to an instant.
+pub(crate) fn open_on_hyperperiod(trace: &Trace, options: &mut SvgOptions, option: impl Fn(Time) -> String) {
+    /// Pieces narrower than this, in pixels, are hard to tell apart.
+    const PIECE: u32 = 3;
+    options.to = gantt::first_hyperperiod(trace, (options.width / PIECE) as usize);
+    options.note = options.to.map(|to| opening(trace, to, option(trace.end())));
+}
+
+/// The line about a chart that ends with the first hyperperiod.
+pub(crate) fn opening(trace: &Trace, to: Time, option: String) -> String {
+    format!("the first hyperperiod, up to {to} of {}; {option} draws all", trace.end())
+}
+
 /// Takes the records of one simulation or run.
 pub(crate) struct Recorder {
     written: Vec<Written>,
@@ -249,15 +265,19 @@ pub(crate) struct Recorder {
     keep: usize,
     overflow: bool,
     gantt: Option<(PathBuf, SvgOptions)>,
+    /// The user has chosen the range of the chart.
+    is_ranged: bool,
     text: bool,
     header: Header,
 }
 
 impl Recorder {
     /// Its files are [`files::ready`].
-    pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
+    pub(crate) fn new(args: &OutputArgs, header: Header, workload: &Workload) -> Result<Recorder, Failure> {
         let files = [(Kind::Trace, &args.trace), (Kind::Jobs, &args.jobs)];
-        let files = files.into_iter().filter_map(|(kind, path)| Some(Written::new(kind, path.as_deref()?)));
+        let files = files
+            .into_iter()
+            .filter_map(|(kind, path)| Some(Written::new(kind, path.as_deref()?, &workload.source.text)));
         let mut written: Vec<Written> = files.collect::<Result<_, _>>()?;
         let rotate = Arc::new(AtomicBool::new(false));
         for file in written.iter_mut().filter(|file| matches!(file.kind, Kind::Trace)) {
@@ -272,7 +292,7 @@ impl Recorder {
             0
         };
         let Range { from, to } = args.gantt_range.unwrap_or(Range { from: Time::ZERO, to: None });
-        let options = SvgOptions { width: args.gantt_width, from, to, title: None };
+        let options = SvgOptions { width: args.gantt_width, from, to, ..SvgOptions::default() };
         Ok(Recorder {
             written,
             rotate,
@@ -282,6 +302,7 @@ impl Recorder {
             keep,
             overflow: false,
             gantt: args.gantt.clone().map(|path| (path, options)),
+            is_ranged: args.gantt_range.is_some(),
             text,
             header,
         })
@@ -377,7 +398,10 @@ impl Recorder {
             true => writeln!(out, "\n{}", gantt::text(&trace, &gantt::TextOptions::default())),
             false => Ok(()),
         };
-        if let Some((path, options)) = &self.gantt {
+        if let Some((path, options)) = &mut self.gantt {
+            if !self.is_ranged {
+                open_on_hyperperiod(&trace, options, |end| format!("`--gantt-range 0s..{end}`"));
+            }
             let kept = trace.records.last().map_or(Time::ZERO, |last| last.record.at);
             if truncated && options.from >= kept {
                 let message = format!("the chart would begin after its {DRAWN_MAX} records, which end at {kept}");

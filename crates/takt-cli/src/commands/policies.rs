@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{self, table};
 use std::io::{self, Write};
+use takt::report::{self, table};
 use takt_core::model::{CLUSTER, Kind, Need, PolicySpec, Profile, Scope, Setting};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};
 use takt_core::power::{self, Parameter};

@@ -6,7 +6,7 @@ use super::man::{self, visible};
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use clap::builder::PossibleValue;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -39,19 +39,22 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 | 0 | done; also if a sufficient test is inconclusive (`unknown`) |
 | 1 | done, and the answer is no: not schedulable; under `--strict` a missed deadline, a cut-off activation or a failed process |
 | 1 | a trace breaks a rule, or traces differ |
-| 1 | a run ended early: every process failed, a process that the schedule needs ended, or an initialisation took too long |
-| 1 | an output file or standard output could not be written |
+| 1 | `takt latency`: a check failed, or `compare` found a difference |
+| 1 | `takt ctl`: the policy does not accept the change, a process could not be started, or the run gave no answer |
+| 1 | a run ended early: every process failed, `on_exit: stop`, a reaction `stop`, or an initialisation that failed |
+| 1 | an output file or standard output could not be written; memory is exhausted |
 | 2 | bad input or usage, with file, line and column if there are any |
 | 3 | this machine lacks a permission, a kernel feature or a CPU; with the fix |
 | 3 | another process writes an output file, or has a CPU of the run |
 | 3 | a limit of this process is reached or too low: open files, CPU time, threads |
+| 101 | an internal fault: report the message as a bug |
 
 `takt done` and `takt burn` end with the exit statuses of DEmOS's clients:
 
 | exit status | meaning |
 |---|---|
-| 100 | no scheduler has started `takt done`; `takt burn` uses its CPU time anyway |
-| 101 | `DEMOS_PARAMETERS` is malformed |
+| 100 | no scheduler has started `takt done`; `takt burn` uses its CPU time anyway, unless its `--steps` make requests |
+| 101 | `DEMOS_PARAMETERS` or `TAKT_CLIENT` is malformed |
 | 1 | a descriptor could not be written |
 | 2 | a descriptor could not be read |
 ";
@@ -127,8 +130,7 @@ fn describe(out: &mut String, command: &Command, parent: &str, level: usize) {
         let about = about.to_string();
         let _ = writeln!(out, "{}\n", about.trim_end());
     }
-    let own =
-        || command.get_arguments().filter(|a| !a.is_hide_set() && !matches!(a.get_id().as_str(), "help" | "version"));
+    let own = || command.get_arguments().filter(|a| !a.is_hide_set() && !is_of_all(a));
     let _ = write!(out, "```text\n{name}");
     if own().any(|a| !a.is_positional()) {
         out.push_str(" [OPTIONS]");
@@ -152,6 +154,12 @@ fn describe(out: &mut String, command: &Command, parent: &str, level: usize) {
     }
     own().for_each(|arg| values(out, arg));
     visible(command).for_each(|c| describe(out, c, &name, level + 1));
+}
+
+/// The options that clap gives all commands. An option with a value may have such a name, too.
+fn is_of_all(arg: &Arg) -> bool {
+    use ArgAction::{Help, HelpLong, HelpShort, Version};
+    matches!(arg.get_action(), Help | HelpLong | HelpShort | Version)
 }
 
 fn value(arg: &Arg) -> String {

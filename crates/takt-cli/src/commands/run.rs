@@ -10,23 +10,22 @@ use super::demos::narrator::Narrator;
 use super::isolate::common as isolate;
 use super::output::{self, Recorder};
 use super::schedule_log::ScheduleLog;
-use super::sim::unsuitable;
 use crate::additions::{self, Added};
 use crate::control::server::{Finder, Loader, Server, Service};
 use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
-use crate::header;
 use crate::input::{Input, duration, ignored, last_instant};
 use crate::outcome::{Outcome, Verdict};
 use crate::processes::{is_ignored, process, signal};
-use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use takt::header;
+use takt::report::{Summary, figures, short};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, OnAbort, PolicySpec, TableRules, TaskId, WindowTable};
@@ -200,7 +199,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         log::Log::new(header.labels(), per_job, Box::new(io::stderr()))
     });
     let log = log.transpose().map_err(|e| Failure::thread(&e))?;
-    let mut recorder = Recorder::new(&args.output, header)?;
+    let mut recorder = Recorder::new(&args.output, header, &workload)?;
     let metrics = |address: &String| metrics::Server::start(address, live.clone(), workload.machine());
     let metrics = args.metrics.as_ref().map(metrics).transpose()?;
     let rotate = args.output.trace_size.map(|_| recorder.rotation());
@@ -249,6 +248,7 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
             .push(format!("{unread} lines at window starts were dropped, because standard output was not read"));
     }
     let counts = report.counts.clone();
+    let switched = locked(&live).switched().map(|(at, policy)| (at, policy.to_owned()));
     let summary = Summary {
         workload: &workload,
         duration: report.length,
@@ -266,14 +266,18 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
         if let Some(narrator) = demos {
             narrator.ended(&report, unread);
             if narrator.reports() {
-                print(&mut BufWriter::new(io::stderr()), &workload, &report, &summary, realtime)?;
+                print(&mut BufWriter::new(io::stderr()), &workload, &report, (&summary, switched), realtime)?;
             }
         } else if args.output.json {
             let notes = [summary.remarks(), remarks(&workload, &report, realtime), crate::modules::failures(&workload)];
             let causes = |task| causes::of_task(&report, task);
-            summary.write_json(more(&workload, &report, realtime), &notes.concat(), causes, &mut out)?;
+            let mut more = more(&workload, &report, realtime);
+            if let Some((at, policy)) = &switched {
+                more["switched"] = json!({"at_ns": at.ns(), "policy": policy});
+            }
+            summary.write_json(more, notes.concat(), causes, &mut out)?;
         } else if args.output.for_people() {
-            print(&mut out, &workload, &report, &summary, realtime)?;
+            print(&mut out, &workload, &report, (&summary, switched), realtime)?;
             crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         }
         Ok(())
@@ -312,7 +316,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
     // The processes of a window table come with the table.
     let places = if args.no_control || !system.windows.is_empty() { 0 } else { args.spare_tasks };
     takt_exec::reserve(&mut system, &mut processes, usize::from(places));
-    let engine = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    let engine = takt::load::engine(system).map_err(|e| takt::Error::unsuitable(workload, &e))?;
     // Properties of simulation alone, such as a load, say nothing of the room that the real jobs leave.
     let mut own = own.clone();
     own.clear_simulated();
@@ -473,7 +477,7 @@ fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
 /// Why some CPU may not keep a tenth of its time in this schedule.
 fn crowded(workload: &Workload) -> Option<String> {
     if workload.system.windows.is_empty() {
-        return super::check::not_realtime(workload);
+        return takt::check::not_realtime(workload);
     }
     let room = takt_analysis::table::report(&workload.system).cpus_with_10_percent_idle;
     (!room).then(|| "the budgets in its windows are too large".to_owned())
@@ -622,7 +626,7 @@ fn control(
 ) -> Result<(takt_exec::Control, Opened), Failure> {
     let system = engine.system().clone();
     let others = crate::input::takeovers(&system);
-    let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    let mut mirror = takt::load::engine(system).map_err(|e| takt::Error::unsuitable(workload, &e))?;
     if let Some(host) = platform.map(|platform| power::host(workload, platform)).transpose()?.flatten() {
         mirror.set_power(host);
     }
@@ -805,6 +809,11 @@ impl Observer for Watch<'_> {
     fn changed(&mut self, at: Time, by: Issuer, command: &str, loaded: &[PolicySpec]) -> io::Result<()> {
         self.steps.changed(at, by, command, loaded);
         self.recorder.change(change(at, by, command));
+        let names: Vec<String> = loaded.iter().map(takt_workload::policy_text).collect();
+        self.watch(|live, listener| {
+            live.name_loaded(names.iter().map(String::as_str));
+            live.changed(at, command, listener);
+        });
         Ok(())
     }
     fn stopped(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
@@ -1010,6 +1019,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
         "stolen_ns": report.stolen.map(Span::ns),
         "blocking": match &report.blocking {
             Blocking::Tracepoints => json!("tracepoints"),
+            Blocking::States => json!("states"),
             Blocking::Unavailable(_) | Blocking::NotFollowed => serde_json::Value::Null,
         },
         "dropped_records": report.dropped, "refused": report.failures, "power": power::object(report),
@@ -1025,10 +1035,10 @@ fn print(
     out: &mut impl Write,
     workload: &Workload,
     report: &Report,
-    summary: &Summary<'_>,
+    (summary, switched): (&Summary<'_>, Option<(Time, String)>),
     realtime: bool,
 ) -> io::Result<()> {
-    let policy = crate::report::policy(workload.policy());
+    let policy = takt::report::policies(workload.policy(), switched.as_ref().map(|(at, to)| (*at, to.as_str())));
     let ended = match report.ended {
         Ended::Duration => String::new(),
         Ended::AllExited => ", all processes ended".to_owned(),
@@ -1071,9 +1081,7 @@ fn print(
         short(effort.max())
     )?;
     power::lines(workload, report).iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    remarks(workload, report, realtime)
-        .iter()
-        .try_for_each(|remark| writeln!(out, "{}", crate::report::visible(remark)))
+    remarks(workload, report, realtime).iter().try_for_each(|remark| writeln!(out, "{}", takt::report::visible(remark)))
 }
 
 /// Whether the signal of this number is the one that reports aborts to the task's process.
@@ -1177,9 +1185,9 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         let note =
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
-        if report.blocking == Blocking::NotFollowed && workload.system.windows.is_empty() {
-            let note = "note: blocking inside a job is not observed without a real-time class (fix: `realtime: yes`)";
-            remarks.push(note.to_string());
+        if report.blocking == Blocking::States {
+            let each = takt_linux::blocking::INTERVAL;
+            remarks.push(format!("note: blocking inside a job is looked for each {each} without a real-time class"));
         }
     }
     if let Blocking::Unavailable(lack) = &report.blocking {

@@ -6,21 +6,21 @@ use super::steps::{self, Replay};
 use crate::additions;
 use crate::failure::Failure;
 use crate::files;
-use crate::header;
-use crate::input::{Input, LateJobs, duration, ignored, priorities_note};
+use crate::input::{Input, LateJobs, duration, ignored};
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::Progress;
-use crate::report::Summary;
-use crate::report::power::{self, Power};
-use crate::report::simulated::{Notes, Simulated};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use takt::header;
+use takt::report::power;
+use takt::simulation::Ready;
+use takt::{SimulateOptions, Simulation};
+use takt_analysis::priorities::Rule;
 use takt_core::engine::Input as EngineInput;
-use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Late, OnAbort, System, TaskId};
 use takt_core::power::{Host, Platform};
 use takt_core::record::{Record, Sink};
-use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::rounds::Rounds;
 use takt_trace::{Stamped, TaskLabel};
@@ -67,7 +67,8 @@ pub(crate) struct Args {
     /// Write the energy of each frequency domain and task, and the temperatures, as a table (needs `platform` in the file)
     #[arg(long, value_name = "OUT.csv", conflicts_with = "replay")]
     energy: Option<std::path::PathBuf>,
-    /// Write one hyperperiod of the schedule as a window table that `takt run` and `takt sim` accept
+    /// Write one hyperperiod of the schedule as a window table that `takt run` and `takt sim` accept. A file that exists is replaced if this option has
+    /// written it, and otherwise kept
     #[arg(long, value_name = "OUT.yaml", conflicts_with = "replay")]
     emit_windows: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -124,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             .chain(&args.emit_windows)
             .chain(&args.energy),
     )?;
+    args.emit_windows.iter().try_for_each(|path| super::freeze::spares(path))?;
     let (record, changing) = if args.replay.is_some() { (record, None) } else { (None, record) };
     let given = changing.map(|record| changes(record, &mut workload)).transpose()?;
     let (length, replayed) = prepare(args, record, given.as_ref(), &mut workload)?;
@@ -131,127 +133,97 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
-    let mut notes = Notes::new(&workload, args.rounds.is_some());
-    let end = crate::input::last_instant(&workload.system, length);
-    let mut header = header::header(&workload, "sim", Some(end));
-    // A power policy is built from the tasks of the workload.
-    let lent = stays(&workload) && replayed.is_none() && workload.power.is_none();
-    let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
-    let mut system = workload.system.clone();
-    if let Some(tasks) = tasks {
-        system.tasks = tasks;
-    }
     let recorded = replayed.as_ref().or(given.as_ref());
-    let added = recorded.map_or(0, |replay| replay.added.len());
-    takt_exec::reserve(&mut system, &mut Vec::new(), added);
-    let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
-    let platform = host_power(&workload, replayed.as_ref(), &mut engine)?;
-    if let Some(platform) = &platform {
-        header = header::with_power(header, &workload, platform);
-    }
-    if let Some(replay) = recorded {
-        for added in &replay.added {
-            let number = TaskId(workload.tasks.len() as u32);
-            engine.describe(number, added.task.clone()).map_err(|e| unsuitable(&workload, &e))?;
-            let (task, info) = (added.task.clone(), added.info.clone());
-            header.tasks.push(TaskLabel { name: info.name.clone(), added: true, ..TaskLabel::default() });
-            additions::join(&mut workload, task, info, added.domain.as_deref());
-            notes.add_task();
-        }
-        header.tables = (0..).zip(replay.tables.iter().cloned()).collect();
-        engine.add_alternatives(replay.policies.iter().copied());
-        for table in &replay.tables {
-            engine.add_table(table.clone()).map_err(|e| unsuitable(&workload, &e))?;
-        }
-        header.alternatives = engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
-    }
-    let n = workload.tasks.len();
-    let mut responses = Responses::new(n);
+    let make_room = |system: &mut System| {
+        takt_exec::reserve(system, &mut Vec::new(), recorded.map_or(0, |replay| replay.added.len()));
+    };
+    let make_room = recorded.is_some().then_some(&make_room as &dyn Fn(&mut System));
+    let registry = takt_workload::registry().clone();
+    let ready = Ready::new(workload, length, args.rounds.is_some(), registry, make_room)?;
+    let host = match &replayed {
+        Some(replay) => recorded_host(replay, &ready)?,
+        None => takt::simulation::host(&ready.workload)?,
+    };
+    let mut ready = ready.with_power(host);
+    recorded.map_or(Ok(()), |replay| add(replay, &mut ready))?;
     // A bar would stand between the records.
     let progress = match args.output.to_stdout() && io::stdout().is_terminal() {
         true => Progress::none(),
         false => Progress::part((length.ns() as u64).max(1), "of simulated time"),
     };
-    let tick = |now: Time| progress.set(now.ns() as u64);
+    let tick = |now: Time| {
+        progress.set(now.ns() as u64);
+        true
+    };
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut recorder = Recorder::new(&args.output, header)?;
+    let mut recorder = Recorder::new(&args.output, ready.header.clone(), &ready.workload)?;
     recorder.begin(false, |_| ());
-    let mut log = ScheduleLog::from_env(&workload)?;
+    let mut log = ScheduleLog::from_env(&ready.workload)?;
+    // A run that only counts is not held up by records.
     let idle = recorder.is_idle() && log.is_none();
-    let mut sink = ((&mut responses, &mut notes), (Traced(&mut recorder), Logged(&mut log)));
-    let report = match &replayed {
-        Some(replay) => {
-            takt_sim::replay(&mut engine, &replay.steps, &mut sink);
-            None
-        }
-        // A run that only counts is not held up by records.
-        None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink.0, tick)),
-        None => Some(takt_sim::simulate(&mut engine, &workload.scenario, end, &mut sink, tick)),
+    let sink = (Traced(&mut recorder), Logged(&mut log));
+    let simulation = match &replayed {
+        Some(replay) => ready.replay(&replay.steps, sink),
+        None => ready.simulate((!idle).then_some(sink), tick),
     };
     progress.finish();
-    let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
-    let (context_switches, windows_lost) = (engine.context_switches(), engine.windows_lost());
-    let deadlocks = engine.deadlocks();
-    let power_counts = engine.power().map(takt_core::power::Host::counts);
-    // The engine's memory is needed for what is printed.
-    let system = engine.into_system();
-    if lent {
-        workload.system.tasks = system.tasks;
-    }
-    let summary = Summary {
-        workload: &workload,
-        duration: length,
-        counts: &counts,
-        responses: &responses.0,
-        context_switches,
-        windows_lost,
-        simulated: replayed.is_none(),
-    };
-    let power = platform.as_ref().map(|platform| Power {
-        workload: &workload,
-        platform,
-        report: report.as_ref().and_then(|report| report.power.as_ref()),
-        counts: power_counts,
-    });
-    if let (Some(_), None) = (&args.energy, &power) {
+    let (workload, summary, simulated) = (&simulation.workload, simulation.summary(), simulation.simulated());
+    if let (Some(_), None) = (&args.energy, &simulated.power) {
         let message = "`--energy` has nothing to write: the file describes no machine that draws power";
         return Err(Failure::input(Code::NoEffect, message, "add `platform:` to the file, or leave `--energy` out"));
     }
-    if let (Some(path), Some(power)) = (&args.energy, &power) {
+    if let (Some(path), Some(power)) = (&args.energy, &simulated.power) {
         let mut file = BufWriter::new(files::create(path)?);
         power::write_csv(power, &mut file).and_then(|()| file.flush()).map_err(|e| Failure::write(path, &e))?;
     }
-    let simulated =
-        Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks, power };
     // A failure to print must not keep the files from their ends.
     let mut show = || -> Result<(), Failure> {
         if args.output.json {
-            let (mut more, tasks) = simulated.json();
+            let mut more = serde_json::to_value(simulated.machine()).map_err(io::Error::from)?;
             more["source"] = "sim".into();
             if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
                 more["replay"] = replay_json(path, replay);
             }
-            let mut all = general(&workload, replayed.is_some());
-            all.extend(crate::modules::failures(&workload));
-            all.extend(summary.remarks());
-            summary.write_json(more, &all, tasks, &mut out)?;
+            let notes = [simulation.general(), crate::modules::failures(workload), summary.remarks()];
+            summary.write_json(more, notes.concat(), simulated.tasks(), &mut out)?;
         } else if args.output.for_people() {
-            heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
+            heading(&simulation, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
             summary.print(&mut out)?;
             simulated.print(&mut out)?;
-            crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
+            crate::modules::failures(workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
         }
         Ok(())
     };
     let shown = show();
-    if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
-        write_rounds(path, &header::header(&workload, "sim", None), rounds)?;
+    if let (Some(path), Some(rounds)) = (&args.rounds, &simulation.notes.rounds) {
+        write_rounds(path, &header::header(workload, "sim", None), rounds)?;
     }
-    let drawn = recorder.finish(Time::ZERO + end, 0, None, &mut out);
+    let drawn = recorder.finish(Time::ZERO + simulation.end, 0, None, &mut out);
     let logged = log.map_or(Ok(()), ScheduleLog::finish);
     drawn.and(logged).and(shown)?;
     out.flush()?;
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
+}
+
+/// Gives the engine and its surroundings what a record adds: tasks, policies that may take over, and window tables.
+fn add(replay: &Replay, ready: &mut Ready) -> Result<(), Failure> {
+    for added in &replay.added {
+        let number = TaskId(ready.workload.tasks.len() as u32);
+        let described = ready.engine.describe(number, added.task.clone());
+        described.map_err(|e| takt::Error::unsuitable(&ready.workload, &e))?;
+        let (task, info) = (added.task.clone(), added.info.clone());
+        ready.header.tasks.push(TaskLabel { name: info.name.clone(), added: true, ..TaskLabel::default() });
+        additions::join(&mut ready.workload, task, info, added.domain.as_deref());
+        ready.notes.add_task();
+    }
+    ready.header.tables = (0..).zip(replay.tables.iter().cloned()).collect();
+    ready.engine.add_alternatives(replay.policies.iter().copied());
+    for table in &replay.tables {
+        let known = ready.engine.add_table(table.clone());
+        known.map_err(|e| takt::Error::unsuitable(&ready.workload, &e))?;
+    }
+    ready.header.alternatives = ready.engine.system().alternatives.iter().map(takt_workload::policy_text).collect();
+    Ok(())
 }
 
 /// The changes of a recorded run become those of the simulation. Changes and events that the file itself describes are among them.
@@ -289,46 +261,20 @@ fn is_change(input: &EngineInput) -> bool {
     )
 }
 
-/// Gives the engine the power policy: that of the recorded run, or of the workload. Returns the machine that has frequencies and zones.
+/// The power policy of the recorded run, and its machine.
 ///
 /// # Errors
-/// When the policy needs a machine that the file does not describe.
-fn host_power(
-    workload: &Workload,
-    replayed: Option<&Replay>,
-    engine: &mut takt_core::engine::Engine,
-) -> Result<Option<Platform>, Failure> {
-    if let Some(replay) = replayed {
-        let Some(recorded) = &replay.power else { return Ok(None) };
-        let registry = takt_workload::power_registry();
-        let host = Host::new(&recorded.spec, registry, engine.system(), recorded.platform.clone(), &recorded.demands);
-        let host = host.map_err(|_| {
-            let message = "the power policy of the record does not suit this workload";
-            Failure::input(Code::OtherRecord, message, "give the workload of the recorded run")
-        })?;
-        engine.set_power(host);
-        return Ok(Some(recorded.platform.clone()));
-    }
-    let spec = workload.power.as_ref().filter(|spec| !spec.is_none());
-    let Some((platform, _)) = &workload.scenario.machine else {
-        let Some(spec) = spec else { return Ok(None) };
-        let message = format!("the power policy `{}` needs a `platform` in a simulation", spec.profile.name);
-        let hint =
-            "add `platform:` to the file, such as `platform: platforms/imx8qm.yaml`, or leave the power policy out";
-        return Err(Failure::input(Code::MissingKey, message, hint));
-    };
-    let host = workload.power_host(platform.clone());
-    let host = host.map_err(|fault| Failure::diagnostics(&workload.source, &[*fault]))?;
-    if let Some(host) = host {
-        engine.set_power(host);
-    }
-    Ok(Some(platform.clone()))
-}
-
-/// Whether a simulation changes no task, so that the engine needs no copy of them.
-fn stays(workload: &Workload) -> bool {
-    let calls = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
-    workload.scenario.changes.is_empty() && !workload.system.tasks.iter().any(calls)
+/// When the policy does not suit this workload.
+fn recorded_host(replay: &Replay, ready: &Ready) -> Result<Option<(Option<Host>, Platform)>, Failure> {
+    let Some(recorded) = &replay.power else { return Ok(None) };
+    let registry = takt_workload::power_registry();
+    let (system, platform) = (ready.engine.system(), recorded.platform.clone());
+    let host = Host::new(&recorded.spec, registry, system, platform.clone(), &recorded.demands);
+    let host = host.map_err(|_| {
+        let message = "the power policy of the record does not suit this workload";
+        Failure::input(Code::OtherRecord, message, "give the workload of the recorded run")
+    })?;
+    Ok(Some((Some(host), platform)))
 }
 
 /// Makes of the workload what is simulated. Returns for how long, and the steps of a recorded run if that is to be replayed.
@@ -359,67 +305,38 @@ fn prepare(
         .or(args.duration)
         .or(given.and_then(last))
         .or(workload.settings.duration)
-        .unwrap_or_else(|| default_length(&workload.system));
-    if let Some(factor) = args.load {
-        check_load(workload.system.load.as_ref(), factor)?;
-        takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
-        // The best order of priorities depends on the runtimes.
-        if workload.settings.priorities.is_some() {
-            let (rule, seed) = (args.input.priorities.unwrap_or_default(), workload.system.seed);
-            workload.settings.priorities = rule.assign(&mut workload.system, seed, 0);
-        }
-    }
-    if let Some(late) = args.late {
-        set_late(workload, late.into())?;
-    }
-    // ChronOS's test application counts the jobs whose periods end within the run.
-    workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
-        (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
+        .unwrap_or_else(|| takt::simulation::default_length(&workload.system));
+    let options = SimulateOptions {
+        load: args.load,
+        late: args.late.map(Late::from),
+        priorities: args.input.priorities.map(Rule::from),
+        ..SimulateOptions::default()
+    };
+    takt::simulation::settle(workload, &options)?;
+    let decided = args.count.map(|count| count == Counted::Decided);
+    workload.system.horizon = match (decided, &replayed) {
         // As the run counted.
-        (None, _, Some(replay)) => replay.horizon,
-        _ => None,
+        (None, Some(replay)) => replay.horizon,
+        _ => takt::simulation::horizon(decided, workload.system.backlog, length),
     };
     Ok((length, replayed))
 }
 
 /// The heading above the table.
-fn heading(
-    workload: &Workload,
-    length: Span,
-    replay: Option<(&Path, &Replay)>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let (system, machine) = (&workload.system, workload.machine());
-    let (name, policy) = (&workload.source.name, crate::report::policy(workload.policy()));
+fn heading(simulation: &Simulation, replay: Option<(&Path, &Replay)>, out: &mut impl Write) -> io::Result<()> {
     let verb = match replay {
         None => "simulated",
         Some((_, replay)) if replay.is_what_if() => "what-if replay of",
         Some(_) => "replayed",
     };
-    writeln!(out, "{name}: policy {policy}, CPU {machine}, {verb} {length}, seed {}", system.seed)?;
+    let mut more = Vec::new();
     if let Some((path, replay)) = replay.filter(|(_, replay)| replay.is_what_if()) {
-        writeln!(
-            out,
-            "what-if: {} is not shown to be a record of this system; these figures are of no run",
-            path.display()
-        )?;
+        let record = path.display();
+        more.push(format!("what-if: {record} is not shown to be a record of this system; these figures are of no run"));
         let lines = replay.doubts.iter().cloned().chain(steps::listed(&replay.differences));
-        lines.into_iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        more.extend(lines.map(|line| format!("  {line}")));
     }
-    general(workload, replay.is_some()).iter().try_for_each(|note| writeln!(out, "{note}"))?;
-    writeln!(out)
-}
-
-/// Notes about what is simulated, whatever comes out.
-fn general(workload: &Workload, replayed: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    let one_only = workload.system.policy.scope == takt_core::model::Scope::Uniprocessor;
-    if workload.settings.cpus_from_all && !one_only && !replayed {
-        let note = "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more";
-        notes.push(note.to_owned());
-    }
-    notes.extend(workload.settings.priorities.map(|assigned| format!("note: {}", priorities_note(assigned))));
-    notes
+    simulation.heading(verb, &more, out)
 }
 
 /// The record in the output of `--json`.
@@ -427,29 +344,6 @@ fn replay_json(path: &Path, replay: &Replay) -> serde_json::Value {
     let difference = |d: &steps::fingerprint::Difference| json!({"key": d.key, "recorded": d.recorded, "now": d.asked});
     json!({"record": path.to_string_lossy(), "what_if": replay.is_what_if(), "doubts": replay.doubts,
            "differences": replay.differences.iter().map(difference).collect::<Vec<_>>()})
-}
-
-/// Whether a load times a factor in millionths is what a load may be.
-fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
-    let highest = load.into_iter().flat_map(|load| &load.points).map(|(_, point)| *point).max().unwrap_or(Load::ONE);
-    if u64::from(highest) * u64::from(factor) / u64::from(Load::ONE) > u64::from(takt_workload::MAX_LOAD) {
-        let most = takt_workload::MAX_LOAD / Load::ONE;
-        let message = format!("the file's `load` times `--load` is above {most}");
-        return Err(Failure::input(Code::OutOfRange, message, "lower one of them"));
-    }
-    Ok(())
-}
-
-/// Replaces the rule of the file for late jobs.
-fn set_late(workload: &mut Workload, late: Late) -> Result<(), Failure> {
-    if workload.system.backlog == Backlog::Hartstone && late != Late::Continue {
-        let message =
-            "`--late` contradicts the file's `preset: hartstone`, which counts what a job missed when it completes";
-        return Err(Failure::input(Code::ConflictingOptions, message, "leave `--late` out, or remove the preset"));
-    }
-    workload.system.late = late;
-    workload.settings.late_stated = true;
-    Ok(())
 }
 
 /// Whether `--on-abort` can concern a task of the system.
@@ -489,45 +383,4 @@ fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Re
         let _ = writeln!(io::stderr(), "{note}");
     }
     Ok(())
-}
-
-/// The engine refused what the file's reader let pass.
-pub(crate) fn unsuitable(workload: &Workload, error: &Invalid) -> Failure {
-    let policy = workload.system.policy;
-    let hint = "choose another policy with --policy, or another machine with --cpus; `takt policies` lists them";
-    let name = takt_workload::policy_text(&policy);
-    let task = match *error {
-        Invalid::Period(task) | Invalid::Length(task) | Invalid::Jitter(task) | Invalid::Reservation(task) => {
-            Some(task)
-        }
-        Invalid::Affinity(task) | Invalid::Instants(task) | Invalid::Steps(task) | Invalid::Utility(task) => Some(task),
-        Invalid::Needs(task, _) | Invalid::Constrained(task) => Some(task),
-        _ => None,
-    };
-    let why = workload.named(&error.to_string());
-    Failure::at(
-        Code::UnsuitablePolicy,
-        workload,
-        task,
-        format!("`{}` cannot be scheduled by {name}: {why}", workload.source.name),
-        hint,
-    )
-}
-
-/// Two major frames; one hyperperiod (with the largest offset) up to ten seconds.
-fn default_length(system: &System) -> Span {
-    const MOST: Span = Span::from_secs(10);
-    if !system.windows.is_empty() {
-        return system.major_frame() * 2;
-    }
-    let (mut hyperperiod, mut last_offset) = (Span::from_ns(1), Span::ZERO);
-    for task in &system.tasks {
-        let Arrival::Periodic { offset, period } = task.arrival else { continue };
-        last_offset = last_offset.max(offset);
-        match hyperperiod.lcm(period) {
-            Some(lcm) if lcm <= MOST => hyperperiod = lcm,
-            _ => return MOST,
-        }
-    }
-    hyperperiod + last_offset
 }

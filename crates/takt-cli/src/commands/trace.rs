@@ -3,29 +3,32 @@
 mod view;
 mod why;
 
-use super::series;
+use super::{output, series};
 use crate::failure::{Failure, colour};
 use crate::files::{self, ready};
-use crate::header::settings;
 use crate::input::{Input, duration, warn};
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::{Counted, Progress};
-use crate::report::{Cell, aligned, short, table};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
+use takt::header::settings;
+use takt::report::{Cell, aligned, short, table};
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input as Change;
 use takt_core::model::{PolicySpec, Step, Task};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
-use takt_trace::diff::{Diff, Point};
+use takt_trace::diff::{Comparison, Diff, Point, Side};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Format, Header, Trace, Writer, check, diff, gantt, kernel_check, summary};
+use takt_trace::{
+    Footer, Format, Header, Part, Parts, ReadError, START, Stamped, Trace, Writer, check, diff, gantt, kernel_check,
+    summary,
+};
 use takt_workload::{Code, Dispatch, Workload};
 
 /// Show, convert, check or compare traces
@@ -108,6 +111,8 @@ enum Command {
     View {
         /// A .jsonl or .csv trace
         trace: PathBuf,
+        /// The workload that was simulated or run, whose text the page shows
+        file: Option<PathBuf>,
         /// Another trace of the same workload, drawn below each lane, with the differences
         #[arg(long)]
         with: Option<PathBuf>,
@@ -156,44 +161,54 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Show { trace, from, to, width } => {
             let trace = read(trace)?;
             within(&trace, *from, *to)?;
-            let options = TextOptions {
+            let mut options = TextOptions {
                 width: usize::from(*width),
                 from: Time::ZERO + from.unwrap_or(Span::ZERO),
                 to: to.map(|to| Time::ZERO + to),
                 color: colour(&io::stdout()),
             };
-            show(&trace, &options, &mut out)
+            let opening = match (from, to) {
+                (None, None) => gantt::first_hyperperiod(&trace, options.width),
+                _ => None,
+            };
+            options.to = options.to.or(opening);
+            let note = opening.map(|to| output::opening(&trace, to, format!("`--to {}`", trace.end())));
+            show(&trace, &options, note.as_deref(), &mut out)
         }
         Command::Convert { trace: file, output, from, to, width, jobs, series } => {
             let files = if *series { series::files(file) } else { vec![file.clone()] };
-            let mut trace = if *series { joined(&files)? } else { read(file)? };
-            within(&trace, *from, *to)?;
-            let _outputs = ready(&files, [output])?;
             let range = (Time::ZERO + from.unwrap_or(Span::ZERO), to.map(|to| Time::ZERO + to));
-            match jobs {
-                true => write_jobs(&trace, output)?,
-                false => convert(&mut trace, output, range, *width)?,
+            let drawn = output.extension().is_some_and(|e| e == "svg");
+            match (&files[..], drawn && !jobs) {
+                ([file], false) => copy(file, output, range, *jobs)?,
+                _ => {
+                    let mut trace = if *series { joined(&files)? } else { read(file)? };
+                    within(&trace, *from, *to)?;
+                    let _outputs = ready(&files, [output])?;
+                    match jobs {
+                        true => pour(&trace, jobs_to(&trace.header, output)?, output)?,
+                        false => convert(&mut trace, output, range, *width)?,
+                    }
+                }
             }
             Ok(Verdict::Done)
         }
-        Command::Check { trace, file, tolerance, json } => {
-            checked(&read(trace)?, file.as_deref(), *tolerance, *json, &mut out)
-        }
+        Command::Check { trace, file, tolerance, json } => checked(trace, file.as_deref(), *tolerance, *json, &mut out),
         Command::Kernel { trace, switches, tolerance, busy, json } => {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
         }
-        Command::View { trace, with, output, tolerance } => {
+        Command::View { trace, file, with, output, tolerance } => {
+            let first = read(trace)?;
+            let workload =
+                file.as_deref().map(|file| Ok::<_, Failure>((file, workload_of(&first, file)?))).transpose()?;
+            let text = workload.as_ref().map(|(path, workload)| (*path, &*workload.source.text));
             let other = with.as_deref().map(|path| Ok::<_, Failure>((path, read(path)?))).transpose()?;
             let other = other.as_ref().map(|(path, trace)| (*path, trace));
-            view::view((trace, &read(trace)?), other, output, *tolerance)
+            view::view((trace, &first), text, other, output, *tolerance)
         }
         Command::Why { trace, job, json } => why::explain(&read(trace)?, job, *json, &mut out),
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {
-            let compare = if *ignore_cpus { diff::diff_ignoring_cpus } else { diff::diff };
-            let (a, b) = (read(a)?, read(b)?);
-            let progress = Progress::busy("comparing");
-            let diff = compare(&a, &b, *tolerance);
-            progress.finish();
+            let diff = compared([a, b], *tolerance, *ignore_cpus)?;
             let equal = diff.order_equal && diff.beyond * 100 <= diff.compared * usize::from(*allow);
             if *json {
                 let point = |p: &Point| json!({"task": p.task, "job": p.job, "a_ns": p.a.map(Time::ns), "b_ns": p.b.map(Time::ns)});
@@ -209,11 +224,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
+fn show(trace: &Trace, options: &TextOptions, note: Option<&str>, out: &mut impl Write) -> Outcome {
     let progress = Progress::busy("drawing");
     let (chart, summary) = (gantt::text(trace, options), summary::summarize(trace));
     progress.finish();
     write!(out, "{chart}")?;
+    note.map_or(Ok(()), |note| writeln!(out, "{note}"))?;
     let total = summary.total;
     let handlers = summary.total.handlers;
     let [activations, cut_off, behind] = [total.activations, total.cut_off, total.behind];
@@ -255,47 +271,105 @@ fn note_end(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-fn checked(
-    trace: &Trace,
-    file: Option<&Path>,
-    tolerance: Option<Span>,
-    as_json: bool,
-    out: &mut impl Write,
-) -> Outcome {
-    let workload = file.map(|file| workload_of(trace, file)).transpose()?;
-    let conditions = workload.as_ref().map(|workload| conditions(trace, workload, tolerance));
+fn checked(path: &Path, file: Option<&Path>, tolerance: Option<Span>, as_json: bool, out: &mut impl Write) -> Outcome {
+    let (format, input, bytes) = opened(path)?;
+    // Two passes.
+    let progress = Progress::part(2 * bytes, "of the trace checked");
+    let begun = || parts(path, format, Counted { inner: &input, progress: &progress });
+    let Frame { trace, records, .. } = Frame::read(path, begun()?)?;
+    let workload = file.map(|file| workload_of(&trace, file)).transpose()?;
+    let conditions = workload.as_ref().map(|workload| conditions(&trace, workload, tolerance));
     let usual = conditions.as_ref().map_or(REAL_LATENESS, |conditions| conditions.tolerance);
     let tolerance = tolerance.unwrap_or(usual);
-    let progress = Progress::busy("checking");
-    let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
-    let mut unchecked = BTreeSet::new();
-    if let (Some(workload), Some(conditions)) = (&workload, &conditions) {
-        if conditions.changed {
-            unchecked.insert(("arrival", "releases or terms of tasks change during the run".to_owned()));
-        } else {
-            findings.extend(check::arrivals(trace, &workload.system, conditions.tolerance));
+    let mut rules = check::Checker::new(&trace, workload.as_ref().map(|w| &w.system), tolerance);
+    let judged = workload.as_ref().zip(conditions.as_ref());
+    let planned = judged.filter(|(_, conditions)| !conditions.changed);
+    let mut arrivals =
+        planned.map(|(workload, conditions)| check::Arrivals::new(&trace, &workload.system, conditions.tolerance));
+    let mut schedule = judged.map(|(workload, conditions)| check::Schedule::new(&trace, &workload.system, conditions));
+    again(path, &input)?;
+    // A run can still write the trace: tasks that come later are not in the header.
+    let mut left = records;
+    for part in begun()? {
+        if left == 0 {
+            break;
         }
-        let judgement = check::schedule(trace, &workload.system, conditions);
+        if let Part::Record(record) = part.map_err(|e| unread(path, &e))? {
+            left -= 1;
+            rules.take(&record);
+            arrivals.iter_mut().for_each(|arrivals| arrivals.take(&record.record));
+            schedule.iter_mut().for_each(|schedule| schedule.take(&record));
+        }
+    }
+    progress.finish();
+    let mut findings = rules.findings();
+    let mut unchecked = BTreeSet::new();
+    if let Some(schedule) = schedule {
+        match arrivals {
+            Some(arrivals) => findings.extend(arrivals.findings()),
+            None => {
+                unchecked.insert(("arrival", "releases or terms of tasks change during the run".to_owned()));
+            }
+        }
+        let judgement = schedule.judgement();
         findings.extend(judgement.findings);
         unchecked.extend(judgement.unchecked);
     } else {
         unchecked
             .insert(("order", "without the workload only rules are checked that the trace alone can show".to_owned()));
     }
-    progress.finish();
     if as_json {
-        let (records, complete) = (trace.records.len(), trace.footer.is_some());
+        let complete = trace.footer.is_some();
         let unchecked: Vec<_> = unchecked.iter().map(|(rule, why)| json!({"rule": rule, "why": why})).collect();
         let object =
             json!({"records": records, "complete": complete, "findings": objects(&findings), "unchecked": unchecked});
         writeln!(out, "{object}")?;
     } else {
         findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
-        writeln!(out, "{} records, {} findings", trace.records.len(), findings.len())?;
+        writeln!(out, "{records} records, {} findings", findings.len())?;
         unchecked.iter().try_for_each(|(rule, why)| writeln!(out, "not checked: `{rule}`: {why}"))?;
-        note_end(trace, out)?;
+        note_end(&trace, out)?;
     }
     Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
+}
+
+/// A trace without its records.
+struct Frame {
+    /// With the tasks, tables and names of policies that came after the header.
+    trace: Trace,
+    /// How many records there are.
+    records: usize,
+    /// The last instant of a record.
+    last: Option<Time>,
+}
+
+impl Frame {
+    fn read(file: &Path, mut parts: Parts<impl io::BufRead>) -> Result<Frame, Failure> {
+        let (mut trace, mut records, mut last) = (Trace::default(), 0, None);
+        for part in &mut parts {
+            match part.map_err(|e| unread(file, &e))? {
+                Part::Record(record) => {
+                    records += 1;
+                    last = last.max(Some(record.applied.max(record.record.at)));
+                }
+                Part::Change(change) => trace.changes.push(change),
+                Part::End(footer) => trace.footer = Some(footer),
+                Part::Measured(_) | Part::Task(..) | Part::Table(..) => {}
+            }
+        }
+        trace.header = parts.header().clone();
+        Ok(Frame { trace, records, last })
+    }
+
+    /// The end of the run, as [`Trace::end`] has it.
+    fn trace_end(&self) -> Time {
+        self.trace.footer.map_or_else(|| self.last.unwrap_or(Time::ZERO), |footer| footer.end)
+    }
+
+    /// The end of what is recorded.
+    fn end(&self) -> Option<Time> {
+        self.trace.footer.map(|footer| footer.end).max(self.last)
+    }
 }
 
 /// The lateness of a real machine that is not reported without another one.
@@ -413,17 +487,36 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
     Ok(if agree { Verdict::Done } else { Verdict::No })
 }
 
-pub(crate) fn read(path: &Path) -> Result<Trace, Failure> {
-    let hint = "give a trace that `takt sim` or `takt run` wrote as .jsonl or .csv";
+/// The hint for a trace that cannot be read.
+const UNREAD: &str = "give a trace that `takt sim` or `takt run` wrote as .jsonl or .csv";
+
+fn unread(path: &Path, e: &ReadError) -> Failure {
+    Failure::input(Code::DamagedFile, format!("`{}` cannot be read: {e}", path.display()), UNREAD)
+}
+
+/// Opens a trace, and returns its size in bytes.
+fn opened(path: &Path) -> Result<(Format, File, u64), Failure> {
     let format = Format::from_path(path).ok_or_else(|| {
-        Failure::input(Code::WrongFormat, format!("the ending of `{}` names no trace format", path.display()), hint)
+        Failure::input(Code::WrongFormat, format!("the ending of `{}` names no trace format", path.display()), UNREAD)
     })?;
     let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
     let bytes = file.metadata().map_or(0, |about| about.len());
-    let progress = Progress::part(bytes.max(1), "of the trace read");
-    let file = Counted { inner: file, progress: &progress };
-    takt_trace::read(io::BufReader::new(file), format)
-        .map_err(|e| Failure::input(Code::DamagedFile, format!("`{}` cannot be read: {e}", path.display()), hint))
+    Ok((format, file, bytes.max(1)))
+}
+
+/// Begins to read a trace once more. A pipe has no begin to return to.
+fn again(path: &Path, mut file: &File) -> Result<(), Failure> {
+    file.rewind().map_err(|e| Failure::file("read again", path, &e))
+}
+
+fn parts<R: io::Read>(path: &Path, format: Format, input: R) -> Result<Parts<io::BufReader<R>>, Failure> {
+    Parts::open(io::BufReader::with_capacity(START, input), format).map_err(|e| unread(path, &e))
+}
+
+pub(crate) fn read(path: &Path) -> Result<Trace, Failure> {
+    let (format, inner, bytes) = opened(path)?;
+    let progress = Progress::part(bytes, "of the trace read");
+    takt_trace::read(Counted { inner, progress: &progress }, format).map_err(|e| unread(path, &e))
 }
 
 /// Joins the files of a series, the oldest first. Files of another run, before this one, are left out.
@@ -468,7 +561,13 @@ fn is_of_one_run(before: &Header, after: &Header) -> bool {
 
 /// Whether something of the trace is between the two instants.
 fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Failure> {
-    let from = from.unwrap_or(Span::ZERO);
+    let range = (Time::ZERO + from.unwrap_or(Span::ZERO), to.map(|to| Time::ZERO + to));
+    in_order(range)?;
+    let end = trace.records.last().map(|last| last.applied).max(trace.footer.as_ref().map(|footer| footer.end));
+    begins_before(range.0, end)
+}
+
+fn in_order((from, to): (Time, Option<Time>)) -> Result<(), Failure> {
     if to.is_some_and(|to| to <= from) {
         let message = "`--from` is not before `--to`";
         return Err(Failure::input(
@@ -477,8 +576,11 @@ fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Fai
             "`--from` is the first instant that is drawn, `--to` the last one",
         ));
     }
-    let end = trace.records.last().map(|last| last.applied).max(trace.footer.as_ref().map(|footer| footer.end));
-    match end.filter(|end| from > Span::ZERO && *end <= Time::ZERO + from) {
+    Ok(())
+}
+
+fn begins_before(from: Time, end: Option<Time>) -> Result<(), Failure> {
+    match end.filter(|end| from > Time::ZERO && *end <= from) {
         Some(end) => Err(Failure::input(
             Code::EmptyRange,
             format!("the trace ends at {end}, before the instant of `--from`"),
@@ -523,9 +625,26 @@ fn is_changed(trace: &Trace) -> bool {
     trace.changes.iter().any(|change| changes(&change.command))
 }
 
-/// The workload on the machine and with the policy and seed of the trace, whether they are the file's or were the command line's,
-/// and if the trace is of a run, without keys that a run ignores; one with other tasks is refused.
+/// The workload of a trace, and how it was read.
+pub(crate) struct Original {
+    pub(crate) workload: Workload,
+    pub(crate) input: Input,
+    pub(crate) machine: CpuSet,
+}
+
+/// The workload of a trace; of a run, without keys that a run ignores.
 fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
+    let mut workload = original(trace, file)?.workload;
+    if trace.header.source == "run" {
+        workload.hand_over();
+        workload.clear_simulated();
+    }
+    Ok(workload)
+}
+
+/// The workload on the machine and with the policy and seed of the trace, whether they are the file's or were the command line's. One with
+/// other tasks is refused.
+pub(crate) fn original(trace: &Trace, file: &Path) -> Result<Original, Failure> {
     let header = &trace.header;
     let prefix = match header.scope.as_str() {
         "global" => "g-",
@@ -583,10 +702,6 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     if input.policy.is_none() {
         warn(&workload.source, &workload.warnings);
     }
-    if header.source == "run" {
-        workload.hand_over();
-        workload.clear_simulated();
-    }
     if !alike(&workload) {
         let (ran, described) = (header.tasks.iter().map(|t| &t.name), workload.tasks.iter().map(|t| &t.name));
         let list =
@@ -600,63 +715,211 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
             "give the workload of which the trace was made, or a trace of this workload",
         ));
     }
-    Ok(workload)
+    Ok(Original { workload, input, machine })
 }
 
 fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width: u32) -> Result<(), Failure> {
     let (from, to) = range;
     if output.extension().is_some_and(|e| e == "svg") {
-        let options = SvgOptions { width, from, to, ..SvgOptions::default() };
+        let mut options = SvgOptions { width, from, to, ..SvgOptions::default() };
+        if from == Time::ZERO && to.is_none() {
+            output::open_on_hyperperiod(trace, &mut options, |end| format!("`--to {end}`"));
+        }
         let progress = Progress::busy("drawing");
         let picture = gantt::svg(trace, &options);
         progress.finish();
         return files::write(output, picture);
     }
-    let format = Format::from_path(output).ok_or_else(|| {
-        let message = format!("the ending of `{}` names no trace format", output.display());
-        Failure::input(Code::WrongFormat, message, "name it .pftrace, .jsonl, .csv or .svg")
-    })?;
-    let inside = |at: Time| at >= from && to.is_none_or(|to| at <= to);
+    let inside = inside(range);
     trace.records.retain(|r| inside(r.record.at));
     trace.changes.retain(|change| inside(change.at));
     trace.measured.retain(|measured| inside(measured.at));
     if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
         footer.end = footer.end.min(to);
     }
-    let file = files::create(output)?;
-    let writer = takt_trace::writer(format, &trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
-    pour(trace, writer).map_err(|e| Failure::write(output, &e))
+    pour(trace, trace_to(&trace.header, output)?, output)
 }
 
-/// Writes the table of jobs.
-fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
+fn inside((from, to): (Time, Option<Time>)) -> impl Fn(Time) -> bool {
+    move |at| at >= from && to.is_none_or(|to| at <= to)
+}
+
+/// A writer of a trace in the format that the file's ending names.
+fn trace_to(header: &Header, output: &Path) -> Result<Box<dyn Writer + Send>, Failure> {
+    let format = Format::from_path(output).ok_or_else(|| {
+        let message = format!("the ending of `{}` names no trace format", output.display());
+        Failure::input(Code::WrongFormat, message, "name it .pftrace, .jsonl, .csv or .svg")
+    })?;
+    let file = files::create(output)?;
+    takt_trace::writer(format, header, Box::new(file)).map_err(|e| Failure::write(output, &e))
+}
+
+/// A writer of the table of jobs.
+fn jobs_to(header: &Header, output: &Path) -> Result<Box<dyn Writer + Send>, Failure> {
     if output.extension().is_none_or(|e| e != "csv") {
         let message = format!("`{}` does not end in .csv", output.display());
         return Err(Failure::input(Code::WrongFormat, message, "a table of jobs is written as CSV: name it .csv"));
     }
     let file = files::create(output)?;
-    let table = JobTable::new(&trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
-    pour(trace, Box::new(table)).map_err(|e| Failure::write(output, &e))
+    Ok(Box::new(JobTable::new(header, Box::new(file)).map_err(|e| Failure::write(output, &e))?))
 }
 
-fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
-    let progress = Progress::part(trace.records.len().max(1) as u64, "of the trace written");
-    let mut changes = trace.changes.iter().peekable();
-    let mut measured = trace.measured.iter().peekable();
-    for record in &trace.records {
-        while let Some(change) = changes.next_if(|change| change.at < record.record.at) {
-            writer.change(change)?;
+/// One of two traces that are compared, one record ahead.
+struct Ahead<'f, R> {
+    file: &'f Path,
+    side: Side,
+    parts: Parts<R>,
+    next: Option<Stamped>,
+}
+
+impl<R: io::BufRead> Ahead<'_, R> {
+    fn advance(&mut self, comparison: &mut Comparison) -> Result<(), Failure> {
+        self.next = None;
+        for part in &mut self.parts {
+            match part.map_err(|e| unread(self.file, &e))? {
+                Part::Record(record) => {
+                    self.next = Some(record);
+                    break;
+                }
+                Part::Task(_, task) => comparison.task(self.side, &task.name),
+                _ => {}
+            }
         }
-        while let Some(measured) = measured.next_if(|measured| measured.at <= record.applied) {
-            writer.measured(measured)?;
-        }
-        writer.record(record)?;
-        progress.inc(1);
+        Ok(())
     }
-    changes.try_for_each(|change| writer.change(change))?;
-    measured.try_for_each(|measured| writer.measured(measured))?;
-    match &trace.footer {
+}
+
+/// Compares two traces, and holds only the events that differ.
+fn compared(files: [&PathBuf; 2], tolerance: Span, ignore_cpus: bool) -> Result<Diff, Failure> {
+    let mut headers = [Header::default(), Header::default()];
+    let mut lengths = [Time::ZERO; 2];
+    let opened = [opened(files[0])?, opened(files[1])?];
+    let bytes = opened.iter().map(|(_, _, bytes)| bytes).sum();
+    for (index, (file, (format, input, _))) in files.into_iter().zip(&opened).enumerate() {
+        let parts = parts(file, *format, input)?;
+        headers[index] = parts.header().clone();
+        // As planned, else up to its end.
+        lengths[index] = match headers[index].duration {
+            Some(duration) => Time::ZERO + duration,
+            None => Frame::read(file, parts)?.trace_end(),
+        };
+    }
+    let records = |comparison: &mut Comparison| {
+        let progress = Progress::part(bytes, "of the traces compared");
+        let ahead = |side: Side| {
+            let (file, (format, input, _)) = (files[side as usize], &opened[side as usize]);
+            again(file, input)?;
+            let parts = parts(file, *format, Counted { inner: input, progress: &progress })?;
+            Ok::<_, Failure>(Ahead { file, side, parts, next: None })
+        };
+        let (mut a, mut b) = (ahead(Side::A)?, ahead(Side::B)?);
+        a.advance(comparison)?;
+        b.advance(comparison)?;
+        loop {
+            // The trace that is behind comes next, so that few events are held.
+            let first = match (a.next, b.next) {
+                (None, None) => return Ok(()),
+                (Some(one), Some(two)) => one.record.at <= two.record.at,
+                (one, None) => one.is_some(),
+                (None, Some(_)) => false,
+            };
+            let ahead = if first { &mut a } else { &mut b };
+            ahead.next.iter().for_each(|record| comparison.record(ahead.side, record));
+            ahead.advance(comparison)?;
+        }
+    };
+    diff::compare([&headers[0], &headers[1]], lengths, tolerance, ignore_cpus, records)
+}
+
+/// Writes a trace in another format, or its table of jobs, part by part. A regular file that cannot be completed is removed.
+fn copy(file: &PathBuf, output: &PathBuf, range: (Time, Option<Time>), jobs: bool) -> Result<(), Failure> {
+    in_order(range)?;
+    let (format, input, bytes) = opened(file)?;
+    let progress = Progress::part(bytes, "of the trace read");
+    let begin = || parts(file, format, Counted { inner: &input, progress: &progress });
+    let mut begun = begin()?;
+    let mut header = begun.header().clone();
+    let outputs = ready([file], [output])?;
+    // A file that is there is replaced only when the whole trace can be read.
+    let replaces = fs::metadata(output).is_ok_and(|about| about.is_file() && about.len() > 0);
+    // A run learns the names of loaded policies after the header.
+    if replaces || header.alternatives.iter().any(|policy| policy.starts_with("loaded-")) {
+        let whole = Frame::read(file, begun)?;
+        begins_before(range.0, whole.end())?;
+        header.alternatives = whole.trace.header.alternatives;
+        again(file, &input)?;
+        progress.set(0);
+        begun = begin()?;
+    }
+    let writer = if jobs { jobs_to(&header, output)? } else { trace_to(&header, output)? };
+    let done = copied(begun, writer, range, file, output);
+    if done.is_err() && fs::symlink_metadata(output).is_ok_and(|about| about.is_file()) {
+        let _ = fs::remove_file(output);
+    }
+    drop(outputs);
+    done
+}
+
+fn copied(
+    parts: Parts<impl io::BufRead>,
+    mut writer: Box<dyn Writer + Send>,
+    range: (Time, Option<Time>),
+    file: &Path,
+    output: &Path,
+) -> Result<(), Failure> {
+    let (inside, (from, to)) = (inside(range), range);
+    let (mut end, mut footer) = (None, None);
+    for part in parts {
+        match part.map_err(|e| unread(file, &e))? {
+            Part::Record(record) => {
+                end = Some(record.applied);
+                if inside(record.record.at) { writer.record(&record) } else { Ok(()) }
+            }
+            Part::Change(change) if inside(change.at) => writer.change(&change),
+            Part::Measured(measured) if inside(measured.at) => writer.measured(&measured),
+            Part::Change(_) | Part::Measured(_) => Ok(()),
+            // Later records name them.
+            Part::Task(at, task) => writer.task(at, &task),
+            Part::Table(at, number, table) => writer.table(at, number, &table),
+            Part::End(found) => {
+                footer = Some(Footer { end: to.map_or(found.end, |to| found.end.min(to)), ..found });
+                end = end.max(Some(found.end));
+                Ok(())
+            }
+        }
+        .map_err(|e| Failure::write(output, &e))?;
+    }
+    begins_before(from, end)?;
+    match &footer {
         Some(footer) => writer.finish(footer),
         None => writer.flush(),
     }
+    .map_err(|e| Failure::write(output, &e))
+}
+
+/// Writes a trace that is in memory.
+fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>, output: &Path) -> Result<(), Failure> {
+    let progress = Progress::part(trace.records.len().max(1) as u64, "of the trace written");
+    let mut write = || {
+        let mut changes = trace.changes.iter().peekable();
+        let mut measured = trace.measured.iter().peekable();
+        for record in &trace.records {
+            while let Some(change) = changes.next_if(|change| change.at < record.record.at) {
+                writer.change(change)?;
+            }
+            while let Some(measured) = measured.next_if(|measured| measured.at <= record.applied) {
+                writer.measured(measured)?;
+            }
+            writer.record(record)?;
+            progress.inc(1);
+        }
+        changes.try_for_each(|change| writer.change(change))?;
+        measured.try_for_each(|measured| writer.measured(measured))
+    };
+    write()
+        .and_then(|()| match &trace.footer {
+            Some(footer) => writer.finish(footer),
+            None => writer.flush(),
+        })
+        .map_err(|e| Failure::write(output, &e))
 }

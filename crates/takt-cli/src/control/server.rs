@@ -387,7 +387,7 @@ impl State {
                     client.input.clear();
                 }
                 Ok((Request::TraceRotate {}, _)) => {
-                    client.say(&Reply::Done(Done { result: "rotating".into(), at_ns: None, from_ns: None }))
+                    client.say(&Reply::Done(Done { result: "rotating".into(), ..Done::default() }))
                 }
                 Ok((request, _)) if has_file(&request) => {
                     client.asked = true;
@@ -571,11 +571,12 @@ fn from_file(request: &Request, load: &Loader, find: &Finder) -> Result<Command,
 fn report(reply: &Reply) {
     let text = match reply {
         Reply::Error(fault) => format!("SIGHUP: nothing has changed: {}\nhint: {}", fault.message, fault.hint),
+        Reply::Done(Done { result, note: Some(note), .. }) => format!("SIGHUP: {result}\nnote: {note}"),
         Reply::Done(done) => format!("SIGHUP: {}", done.result),
         Reply::Status(_) | Reply::Figures(_) => return,
     };
     if takt_exec::is_writable(io::stderr()) {
-        let text: String = text.lines().map(|line| format!("{}\n", crate::report::visible(line))).collect();
+        let text: String = text.lines().map(|line| format!("{}\n", takt::report::visible(line))).collect();
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
@@ -669,13 +670,21 @@ fn command(request: &Request) -> Result<Command, Fault> {
 /// The answer as a line says it.
 fn reply(about: &About, answer: Answer) -> Reply {
     let ns = |at: Time| (at - Time::ZERO).ns();
-    let done =
-        |result: &str, at: Option<Time>| Reply::Done(Done { result: result.into(), at_ns: at.map(ns), from_ns: None });
+    let done = |result: &str, at: Option<Time>| {
+        Reply::Done(Done { result: result.into(), at_ns: at.map(ns), ..Done::default() })
+    };
     match answer {
         Ok(takt_exec::Done::Status(status)) => Reply::Status(Box::new(wire::Status::new(about, &status))),
         Ok(takt_exec::Done::Changed(at)) => done("changed", Some(at)),
+        Ok(takt_exec::Done::Overloaded { at, cpus, per_mille }) => {
+            let percent = |per_mille: u64| format!("{}.{} %", per_mille / 10, per_mille % 10);
+            let (needed, there) = (percent(per_mille), percent(cpus.len() as u64 * 1000));
+            let note = format!("the utilisation of CPU {cpus} is {needed} of {there} now, so jobs will miss deadlines");
+            Reply::Done(Done { result: "changed".into(), at_ns: Some(ns(at)), note: Some(note), ..Done::default() })
+        }
         Ok(takt_exec::Done::Table { at, from }) => {
-            Reply::Done(Done { result: "changed".into(), at_ns: Some(ns(at)), from_ns: from.map(ns) })
+            let (at_ns, from_ns) = (Some(ns(at)), from.map(ns));
+            Reply::Done(Done { result: "changed".into(), at_ns, from_ns, ..Done::default() })
         }
         Ok(takt_exec::Done::Unchanged) => done("unchanged", None),
         Ok(takt_exec::Done::Stopping) => done("stopping", None),
@@ -720,4 +729,24 @@ fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(MOST);
     let more = (more > 0).then(|| format!("and {more} more"));
     names.iter().take(MOST).cloned().chain(more).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_core::cpus::CpuSet;
+
+    #[test]
+    fn an_overload_is_a_note_of_the_answer() {
+        let about = About { run: "7-1".into(), file: "w.yaml".into(), duration: None };
+        let at = Time::from_ns(5);
+        let note = |done: takt_exec::Done| match reply(&about, Ok(done)) {
+            Reply::Done(done) => (done.result, done.at_ns, done.note),
+            other => panic!("{other:?}"),
+        };
+        let overload = takt_exec::Done::Overloaded { at, cpus: CpuSet::single(3), per_mille: 1120 };
+        let text = "the utilisation of CPU 3 is 112.0 % of 100.0 % now, so jobs will miss deadlines".to_owned();
+        assert_eq!(note(overload), ("changed".into(), Some(5), Some(text)));
+        assert_eq!(note(takt_exec::Done::Changed(at)), ("changed".into(), Some(5), None));
+    }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use takt_core::stats::Histogram;
 use takt_core::time::{Span, Time};
+use takt_exec::EventKind;
 use takt_trace::live::Snapshot;
 
 /// Version of the lines.
@@ -142,7 +143,7 @@ pub(crate) enum Reply {
     Error(Fault),
 }
 
-#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     /// `changed`, `unchanged`, `rotating` or `stopping`.
     pub(crate) result: String,
@@ -152,6 +153,9 @@ pub(crate) struct Done {
     /// The border of the major frame from which the new window table holds, since the start of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from_ns: Option<i64>,
+    /// A consequence that the sender may not want.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
 }
 
 impl Reply {
@@ -263,6 +267,9 @@ pub(crate) struct Event {
     pub(crate) at_ns: i64,
     /// Such as `aborted` or `exit`.
     pub(crate) kind: String,
+    /// The policy that has taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<String>,
     pub(crate) task: Option<String>,
     pub(crate) job: Option<u64>,
 }
@@ -340,6 +347,12 @@ impl Status {
                     number: event.number,
                     at_ns: since(event.at),
                     kind: event.kind.name().into(),
+                    policy: match event.kind {
+                        EventKind::Switch(to) => {
+                            status.alternatives.get(usize::from(to)).map(takt_workload::policy_text)
+                        }
+                        _ => None,
+                    },
                     task: event.task.map(name),
                     job: event.job,
                 })
@@ -372,6 +385,26 @@ mod tests {
             Request::Stop { grace_ms: Some(5) },
             Request::TraceRotate {},
         ]
+    }
+
+    #[test]
+    fn the_event_of_a_switch_names_the_policy() {
+        let edf = takt_core::model::PolicySpec::from_name("edf").expect("a policy");
+        let event = |number, kind| takt_exec::RunEvent { number, at: Time::ZERO, task: None, job: None, kind };
+        let status = takt_exec::Status {
+            elapsed: Span::ZERO,
+            stepped: Time::ZERO,
+            policies: Vec::new(),
+            tasks: Vec::new(),
+            cpus: Vec::new(),
+            alternatives: vec![edf],
+            events: vec![event(0, EventKind::Switch(0)), event(1, EventKind::Switch(9)), event(2, EventKind::Table)],
+            is_incomplete: false,
+        };
+        let about = About { run: "7-1".into(), file: "w.yaml".into(), duration: None };
+        let told = Status::new(&about, &status).events;
+        let told: Vec<_> = told.iter().map(|event| (event.kind.as_str(), event.policy.as_deref())).collect();
+        assert_eq!(told, [("switch", Some("edf")), ("switch", None), ("table", None)]);
     }
 
     #[test]

@@ -310,6 +310,54 @@ fn a_trace_is_the_same_in_every_format() {
     assert!(shown.contains("released 12, completed 12, met 12"), "{shown}");
 }
 
+/// A trace is copied line by line. A line that is damaged is found late, and no part of the output stays.
+#[test]
+fn a_damaged_trace_leaves_no_copy() {
+    let room = Room::new();
+    room.takt(&["sim", &feature("edf.yaml"), "--trace", "t.jsonl"]).expect(0);
+    let whole = room.text("t.jsonl");
+    for (name, args) in
+        [("u.csv", &[][..]), ("u.jsonl", &["--from", "10ms"]), ("u.pftrace", &[]), ("u.csv", &["--jobs"])]
+    {
+        let copy = |text: &str, status: i32| {
+            fs::write(room.path("t.jsonl"), text).unwrap();
+            room.takt(&[&["trace", "convert", "t.jsonl", name], args].concat()).expect(status).stderr
+        };
+        copy(&whole, 0);
+        // A crash can cut the last line only.
+        copy(whole.strip_suffix("}\n").unwrap(), 0);
+        let said = copy(&whole.replace("\"type\":\"end\"", "\"type\":\"ends\""), 2);
+        assert!(said.starts_with("error[damaged-file]") && said.contains("`ends` is not a type of record"), "{said}");
+        assert!(fs::metadata(room.path(name)).unwrap().len() > 100, "what was there stays: {name}");
+        fs::remove_file(room.path(name)).unwrap();
+        copy(&whole.replace("\"type\":\"end\"", "\"type\":\"ends\""), 2);
+        assert!(!room.path(name).exists(), "{name}");
+    }
+    let late = ["trace", "convert", "t.jsonl", "u.csv", "--from", "1h"];
+    fs::write(room.path("t.jsonl"), &whole).unwrap();
+    // Another name of the file that is read.
+    fs::hard_link(room.path("t.jsonl"), room.path("linked.jsonl")).unwrap();
+    let linked = room.takt(&["trace", "convert", "t.jsonl", "linked.jsonl"]).expect(2).stderr;
+    assert!(linked.starts_with("error[same-file]") && room.text("t.jsonl") == whole, "{linked}");
+    assert!(room.takt(&late).expect(2).stderr.starts_with("error[empty-range]"));
+    assert!(!room.path("u.csv").exists());
+}
+
+/// A run learns the name of a policy after the header. A copy has it in its header, also where the command is before `--from`.
+#[test]
+fn a_copy_has_the_names_of_policies_of_commands() {
+    let room = Room::new();
+    room.takt(&["sim", &feature("edf.yaml"), "--trace", "t.jsonl"]).expect(0);
+    let named = room.text("t.jsonl").replacen("\"tasks\":[", "\"alternatives\":[\"loaded-1\"],\"tasks\":[", 1);
+    let (head, rest) = named.split_once('\n').unwrap();
+    let switch = "{\"at\":0,\"type\":\"switch\",\"to\":0}";
+    let change = "{\"at\":0,\"type\":\"change\",\"uid\":0,\"pid\":7,\"command\":\"policy rm\"}";
+    fs::write(room.path("t.jsonl"), format!("{head}\n{switch}\n{change}\n{rest}")).unwrap();
+    room.takt(&["trace", "convert", "t.jsonl", "u.csv", "--from", "5ms"]).expect(0);
+    assert_eq!(room.trace("u.csv").header.alternatives, ["rm"]);
+    assert!(room.trace("u.csv").changes.is_empty());
+}
+
 #[test]
 fn traces_that_differ_or_break_a_rule_are_told() {
     let room = Room::new();
@@ -552,6 +600,27 @@ fn a_table_of_jobs_is_what_the_trace_says() {
     assert_eq!(room.text("j.csv"), expected);
     room.takt(&["trace", "convert", "t.jsonl", "again.csv", "--jobs"]).expect(0);
     assert_eq!(room.text("again.csv"), expected);
+}
+
+/// A long trace opens on its first hyperperiod, in the terminal and as a picture, and both say how to see more.
+#[test]
+fn a_long_trace_opens_on_its_first_hyperperiod() {
+    let tasks = "{name: a, period: 10ms, runtime: 3ms}, {name: b, period: 15ms, runtime: 2ms}";
+    let room = Room::with(&format!("policy: edf\ncpus: 0\ntasks: [{tasks}]\n"));
+    let draw = ["--gantt", "a.svg", "--trace", "t.jsonl"];
+    room.takt(&[&["sim", "w.yaml", "--duration", "6s"][..], &draw].concat()).expect(0);
+    let says = |option: &str| format!("the first hyperperiod, up to 30ms of 6s; `{option}` draws all");
+    assert!(room.text("a.svg").contains(&says("--gantt-range 0s..6s")), "{}", room.text("a.svg"));
+    room.takt(&["trace", "convert", "t.jsonl", "b.svg"]).expect(0);
+    assert_eq!(room.text("b.svg"), room.text("a.svg").replace("--gantt-range 0s..6s", "--to 6s"));
+    let shown = room.takt(&["trace", "show", "t.jsonl"]).expect(0).stdout;
+    assert!(shown.starts_with("edf (uniprocessor), w.yaml, simulated: 0s to 30ms,"), "{shown}");
+    assert!(shown.contains(&says("--to 6s")), "{shown}");
+    let all = room.takt(&["trace", "show", "t.jsonl", "--to", "6s"]).expect(0).stdout;
+    assert!(all.contains(": 0s to 6s,") && !all.contains("hyperperiod"), "{all}");
+    // A short trace is shown as a whole.
+    room.takt(&["sim", "w.yaml", "--duration", "60ms", "--trace", "s.jsonl"]).expect(0);
+    assert!(room.takt(&["trace", "show", "s.jsonl"]).expect(0).stdout.contains(": 0s to 60ms,"));
 }
 
 #[test]

@@ -75,6 +75,30 @@ fn more_players_are_no_better_off() {
     assert!(rows.iter().all(|row| row.0 < 7 || row.4 < 23.0), "{rows:?}");
 }
 
+/// The rows of single runs have the means of the table.
+#[test]
+fn single_runs_are_written() {
+    let room = room();
+    let draw = ["g-fcbs,edf-wmr", "--seeds", "3..5", "--duration", "4s"];
+    let table = room.takt(&with(&[&draw[..], &["--runs", "runs.csv"]].concat())).expect(0).stdout;
+    let runs = room.text("runs.csv");
+    let mut lines = runs.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
+    assert_eq!(lines.next().unwrap().join(","), "copies,seed,policy,released,met,worst,typical");
+    let lines: Vec<Vec<String>> = lines.collect();
+    assert_eq!(lines.len(), 4 * 3 * 2);
+    for (copies, policy, _, worst, typical) in rows(&table) {
+        let own: Vec<_> = lines.iter().filter(|row| row[0] == copies.to_string() && row[2] == policy).collect();
+        assert_eq!(own.iter().map(|row| row[1].as_str()).collect::<Vec<_>>(), ["3", "4", "5"]);
+        let mean = |column: usize| own.iter().map(|row| row[column].parse::<f64>().unwrap()).sum::<f64>() / 3.0;
+        assert!((mean(5) - worst).abs() < 1e-3 && (mean(6) - typical).abs() < 1e-3, "{copies} {policy}");
+    }
+    let part = ["--shard", "1/2", "--state"];
+    room.takt(&with(&[&draw[..], &part, &["p1"]].concat())).expect(0);
+    room.takt(&with(&[&draw[..], &["--shard", "2/2", "--state", "p2"]].concat())).expect(0);
+    room.takt(&["sweep", "merge", "p2", "p1", "--runs", "merged.csv"]).expect(0);
+    assert_eq!(room.text("merged.csv"), runs);
+}
+
 #[test]
 fn the_seeds_alone_decide() {
     let room = room();

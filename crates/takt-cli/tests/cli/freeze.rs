@@ -49,6 +49,23 @@ fn tables_do_what_the_policies_of_the_workloads_did() {
     }
 }
 
+/// The name of a workload by mistake does not cost that workload.
+#[test]
+fn a_file_that_is_no_earlier_table_is_kept() {
+    let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 5ms, runtime: 2ms}]\n");
+    let emit = |file| room.takt(&["sim", "w.yaml", "--emit-windows", file, "--json"]);
+    let own = "# One hyperperiod\npolicy: edf\n";
+    std::fs::write(room.path("mine.yaml"), own).unwrap();
+    let refused = emit("mine.yaml").expect(2);
+    assert!(refused.stderr.starts_with("error[file-exists]: `mine.yaml` exists"), "{}", refused.stderr);
+    assert_eq!(room.text("mine.yaml"), own);
+    emit("table.yaml").expect(0);
+    let first = room.text("table.yaml");
+    std::fs::write(room.path("table.yaml"), first.clone() + "# more\n").unwrap();
+    emit("table.yaml").expect(0);
+    assert_eq!(room.text("table.yaml"), first, "an earlier table is replaced");
+}
+
 #[test]
 fn features_without_a_table_form_are_refused_by_name() {
     let refused = |text: &str, options: &[&str], wanted: &str| {

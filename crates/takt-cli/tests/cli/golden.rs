@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every workload of the repository, by its path below `workloads/`.
-fn names() -> Vec<String> {
+pub(crate) fn names() -> Vec<String> {
     let mut names = Vec::new();
     for below in ["", "features/"] {
         for entry in fs::read_dir(workloads().join(below)).unwrap().flatten() {

@@ -147,6 +147,8 @@ fn isolations_that_cannot_be_are_refused() {
             "measurements of 20 samples with a period of 1s",
         ),
         (&["isolate", "undo", "--name", "none"], 2, "there is no isolation `none`"),
+        (&["isolate", "undo", "none"], 2, "there is no isolation `none`"),
+        (&["isolate", "verify", "none"], 2, "there is no isolation `none`"),
         (&["isolate", "verify", "--name", "none"], 2, "there is no isolation `none`"),
         (&["isolate", "move", "1", "--name", "none"], 2, "there is no isolation `none`"),
         (&["isolate", "run", "--name", "none", "--", "true"], 2, "there is no isolation `none`"),

@@ -4,19 +4,24 @@
 //! themselves, and what its host does to it does not count ([`machine`]). `UPDATE=1` writes the expected texts again.
 
 mod analyze;
+mod check;
 #[allow(dead_code, reason = "shared with the tests over real processes")]
 mod common;
 mod contract;
 mod copies;
+mod ctl;
+mod curves;
 mod demos;
 mod freeze;
 mod golden;
 mod import;
 mod jobs;
 mod latency;
+mod library;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod mcu;
+mod measure;
 
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
@@ -24,6 +29,7 @@ mod outputs;
 mod placement;
 mod policy_modules;
 mod power;
+mod repro;
 #[path = "../../src/commands/bench/schedules.rs"]
 mod schedules;
 mod series;

@@ -88,6 +88,16 @@ fn shells_accept_the_completions() {
     assert!(wrong.contains("bash") && wrong.contains("fish") && wrong.contains("zsh"), "{wrong}");
 }
 
+/// The library's tests compare it with the reader.
+#[test]
+fn the_schema_names_the_keys_and_policies() {
+    let schema: serde_json::Value = serde_json::from_str(&Room::new().takt(&["schema"]).expect(0).stdout).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let period = &schema["$defs"]["task"]["properties"]["period"]["description"];
+    assert!(period.as_str().unwrap().contains("time between releases"), "{period}");
+    assert!(schema["$defs"]["policy"].to_string().contains("\"g-edf\""));
+}
+
 #[test]
 fn a_file_to_begin_with_is_checked_and_simulated_as_it_is() {
     for kind in ["table", "tasks", "service"] {

@@ -1,6 +1,6 @@
 //! `takt sweep --shard` and `takt sweep merge`: the bytes of the experiment in one piece, killed parts, bad input.
 
-use crate::common::{Done, Room, Running, pause, until};
+use crate::common::{Done, Room, Running, pause, sealed, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -74,6 +74,60 @@ fn parts_of_verdicts_give_the_whole() {
 #[test]
 fn parts_of_loads_give_the_whole() {
     gives_the_whole(LOADS, &["--runs", "runs.csv"]);
+}
+
+/// The verdicts about single sets are those of the ratios, and of any number of parts.
+#[test]
+fn verdicts_of_single_sets() {
+    let room = Room::new();
+    let args = [
+        "sweep",
+        "schedulability",
+        "--points",
+        "3.0,3.6",
+        "--sets",
+        "90",
+        "--test",
+        "ff,wm_ff,gedf_sim",
+        "--seed",
+        "5",
+    ];
+    let whole = room.takt(&[&args[..], &["--runs", "whole.csv"]].concat()).expect(0);
+    let kept = [&args[..], &["--keep-sets"]].concat();
+    let parts = parts(&room, &kept, 4, "2");
+    let merged = merge(&room, &parts, &["--runs", "merged.csv", "--state", "merged"]).expect(0);
+    assert_eq!((&merged.stdout, room.text("merged.csv")), (&whole.stdout, room.text("whole.csv")));
+    room.takt(&[&kept[..], &["--state", "merged", "--runs", "again.csv"]].concat()).expect(0);
+    assert_eq!(room.text("again.csv"), room.text("whole.csv"));
+    let rows: Vec<Vec<String>> =
+        room.text("whole.csv").lines().map(|line| line.split(',').map(String::from).collect()).collect();
+    assert_eq!(rows[0].join(","), "point,set,seed,utilisation,ff,wm_ff,gedf_sim");
+    assert_eq!(rows.len(), 1 + 2 * 90);
+    for (line, point) in whole.stdout.lines().skip(1).zip(["3.0", "3.6"]) {
+        let of_point: Vec<_> = rows.iter().filter(|row| row[0] == point).collect();
+        let cells: Vec<&str> = line.split(',').collect();
+        for test in 0..3 {
+            let accepted = of_point.iter().filter(|row| row[4 + test] == "1").count();
+            assert_eq!(format!("{:.4}", accepted as f64 / 90.0), cells[2 + test], "{line}");
+        }
+        let near = |text: &str| (text.parse::<f64>().unwrap() - point.parse::<f64>().unwrap()).abs() < 0.01;
+        assert!(of_point.iter().all(|row| row[2] == "5" && near(&row[3])), "{of_point:?}");
+    }
+    // A set is that of the generator with this seed.
+    let args = ["sweep", "generate", "--utilisation", "3.6", "--sets", "90", "--seed", "5"];
+    fs::write(room.path("sets.csv"), room.takt(&args).expect(0).stdout).unwrap();
+    let args =
+        ["sweep", "schedulability", "sets.csv", "--points", "3.6", "--test", "ff,wm_ff,gedf_sim", "--runs", "file.csv"];
+    room.takt(&args).expect(0);
+    let without_seed = |row: &Vec<String>| [&row[1..2], &row[4..]].concat();
+    let drawn: Vec<_> = rows.iter().filter(|row| row[0] == "3.6").map(without_seed).collect();
+    let text = room.text("file.csv");
+    let read: Vec<Vec<String>> = text.lines().skip(1).map(|line| line.split(',').map(String::from).collect()).collect();
+    assert_eq!(text.lines().next(), Some("point,set,utilisation,ff,wm_ff,gedf_sim"));
+    assert_eq!(read.iter().map(|row| [&row[1..2], &row[3..]].concat()).collect::<Vec<_>>(), drawn);
+    let many = ["sweep", "schedulability", "--sets", "100001", "--runs", "r.csv"];
+    refused(room.takt(&many), 2, &["error[out-of-range]: ", "`--keep-sets`"]);
+    refused(room.takt(&["sweep", "schedulability", "--keep-sets"]), 2, &["error[no-effect]: "]);
 }
 
 #[test]
@@ -152,7 +206,35 @@ fn states_are_small() {
 fn edit(room: &Room, path: &str, change: impl Fn(&mut Value)) {
     let mut state: Value = serde_json::from_str(&room.text(path)).unwrap();
     change(&mut state);
-    fs::write(room.path(path), state.to_string()).unwrap();
+    fs::write(room.path(path), sealed(state)).unwrap();
+}
+
+/// A state with a changed byte, or without its end, is refused with the command that makes it again.
+#[test]
+fn a_damaged_state_is_refused_with_its_command() {
+    let room = Room::new();
+    let parts = parts(&room, ANALYTIC, 2, "2");
+    let good = room.text("p2");
+    let state: Value = serde_json::from_str(&good).unwrap();
+    assert_eq!(sealed(state.clone()), good);
+    let again = format!("make it again: `{} --state p2`", state["made_by"].as_str().unwrap());
+    assert!(again.contains("takt sweep schedulability") && again.contains("--shard 2/2"), "{again}");
+    let begin = good.find("\"arguments\"").unwrap();
+    let whole = good.trim_end().len();
+    for at in (0..20).map(|n| begin + n * 7_919 % (whole - begin)) {
+        let mut changed = good.clone().into_bytes();
+        changed[at] = if changed[at] == b'1' { b'2' } else { b'1' };
+        for bytes in [&changed[..], &good.as_bytes()[..at]] {
+            fs::write(room.path("p2"), bytes).unwrap();
+            refused(merge(&room, &parts, &[]), 2, &["error[damaged-file]: `p2`", &again]);
+            refused(
+                room.takt(&[ANALYTIC, &["--shard", "2/2", "--state", "p2"]].concat()),
+                2,
+                &["error[damaged-file]: `p2`", &again],
+            );
+            assert_eq!(fs::read(room.path("p2")).unwrap(), bytes);
+        }
+    }
 }
 
 fn refused(done: Done, status: i32, says: &[&str]) {
@@ -262,8 +344,7 @@ fn damaged_parts_and_wrong_calls_are_refused() {
         fs::write(room.path("p2"), text).unwrap();
         merge(&room, &parts, &[])
     };
-    for text in ["", "{}", "a,b\n", &good[..good.len() / 2], r#"{"format": "takt sweep schedulability 2", "done": []}"#]
-    {
+    for text in ["", "{}", "a,b\n", &good[..20], r#"{"format": "takt sweep schedulability 2", "done": []}"#] {
         refused(with(text), 2, &["error[wrong-format]: `p2`"]);
     }
     for (from, to) in [
@@ -276,7 +357,8 @@ fn damaged_parts_and_wrong_calls_are_refused() {
         let state: Value = serde_json::from_str(&good).unwrap();
         let text = state.to_string();
         assert!(text.contains(from), "{from}: {text}");
-        refused(with(&text.replace(from, to)), 2, &["error[damaged-file]: `p2`"]);
+        let changed: Value = serde_json::from_str(&text.replace(from, to)).unwrap();
+        refused(with(&sealed(changed)), 2, &["error[damaged-file]: `p2`"]);
     }
     fs::write(room.path("p2"), &good).unwrap();
     edit(&room, "p1", |state| state["arguments"] = json!(["sweep", "generate", "--utilisation", "1"]));
@@ -298,7 +380,8 @@ fn damaged_parts_and_wrong_calls_are_refused() {
 fn options_of_other_commands_are_refused() {
     let room = Room::new();
     let parts = parts(&room, ANALYTIC, 1, "2");
-    refused(merge(&room, &parts, &["--runs", "r.csv"]), 2, &["error[conflicting-options]: ", "`takt sweep load`"]);
+    refused(merge(&room, &parts, &["--runs", "r.csv"]), 2, &["error[other-record]: ", "`--keep-sets`"]);
+    refused(merge(&room, &parts, &["--title", "T"]), 2, &["error[no-effect]: ", "`--title`"]);
     refused(merge(&room, &parts, &["--over-time", "t.svg"]), 2, &["`takt sweep copies`"]);
     refused(merge(&room, &parts, &["--svg", "p1"]), 2, &["error[same-file]: "]);
     assert!(!room.path("r.csv").exists());

@@ -1,6 +1,6 @@
 //! `takt sweep`: known success ratios, the same bytes however it is computed, interrupted experiments, bad input.
 
-use crate::common::{Room, until};
+use crate::common::{Room, sealed, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -40,6 +40,19 @@ fn compare(names: &[&str], known: &[(&str, [f64; 7])]) {
             assert!((found - known).abs() <= spread + 0.02, "{name} at {point}: {found}, known {known}");
         }
     }
+}
+
+/// Random task sets have four CPUs, which a policy for one CPU cannot have.
+#[test]
+fn a_policy_for_one_cpu_is_refused_with_the_number_of_cpus_by_default() {
+    let room = Room::new();
+    let sweep = ["sweep", "load", "--policies", "g-edf,edf", "--loads", "0.5", "--sets", "1", "--duration", "100ms"];
+    let said = room.takt(&sweep).expect(2).stderr;
+    let hint = "hint: task sets have 4 CPUs by default: add `--cpus 1`, or leave `edf` out of `--policies`";
+    assert!(said.contains(hint), "{said}");
+    let said = room.takt(&[&sweep[..], &["--cpus", "2"]].concat()).expect(2).stderr;
+    assert!(said.contains("hint: leave it out of `--policies`, or change `--cpus`"), "{said}");
+    room.takt(&[&sweep[..], &["--cpus", "1"]].concat()).expect(0);
 }
 
 #[test]
@@ -82,17 +95,17 @@ fn completed_sets_are_not_repeated() {
     // A block is lost, and is found again.
     let mut less = state.clone();
     less["done"].as_array_mut().unwrap().remove(2);
-    fs::write(room.path("s.json"), less.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(less.clone())).unwrap();
     assert_eq!(room.takt(&with(&["--state", "s.json"])).expect(0).stdout, whole);
     assert_eq!(serde_json::from_str::<Value>(&room.text("s.json")).unwrap(), state);
     // The state is believed: nothing was computed here.
     let mut other = state.clone();
     (0..4).for_each(|row| other["done"][row][3] = json!(vec![2; 11]));
-    fs::write(room.path("s.json"), other.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(other)).unwrap();
     let said = room.takt(&with(&["--state", "s.json"])).expect(0).stdout;
     assert_eq!(said.lines().nth(1).unwrap(), format!("3.0,50{}", ",0.0800".repeat(11)));
     // More sets continue from there, another experiment does not.
-    fs::write(room.path("s.json"), state.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(state.clone())).unwrap();
     let more = ["sweep", "schedulability", "--points", "3.0,3.6", "--sets", "60", "--duration", "1s"];
     let fresh = room.takt(&more).expect(0).stdout;
     assert_eq!(room.takt(&[&more[..], &["--state", "s.json"]].concat()).expect(0).stdout, fresh);
@@ -112,7 +125,7 @@ fn completed_sets_are_not_repeated() {
     }
     let mut broken = state;
     broken["done"][0][3] = json!([99]);
-    fs::write(room.path("s.json"), broken.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(broken)).unwrap();
     assert!(room.takt(&with(&["--state", "s.json"])).expect(2).stderr.contains("[damaged-file]"));
     room.takt(&with(&["--state", "missing/s.json"])).expect(2);
 }
@@ -529,7 +542,7 @@ fn loads_are_resumed_and_repeated() {
     let mut less = state.clone();
     assert_eq!(less["done"].as_array_mut().unwrap().remove(1)[1], 1);
     less["done"][0][3][0] = json!("10 10 0 0 5 5 0 0 0 0 0 0");
-    fs::write(room.path("s.json"), less.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(less.clone())).unwrap();
     let said = room.takt(&few(&["--state", "s.json", "--runs", "runs.csv"])).expect(0).stdout;
     assert!(room.text("runs.csv").contains("\n2.5,0,g-edf,10,10,0,0,5,5,"), "{}", room.text("runs.csv"));
     assert_eq!(said.lines().skip(4).collect::<Vec<_>>(), whole.lines().skip(4).collect::<Vec<_>>());
@@ -541,7 +554,7 @@ fn loads_are_resumed_and_repeated() {
         assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{}", done.stderr);
     }
     less["done"][0][3][0] = json!("10 11 0 0 5 5 0 0 0 0 0 0");
-    fs::write(room.path("s.json"), less.to_string()).unwrap();
+    fs::write(room.path("s.json"), sealed(less.clone())).unwrap();
     assert!(room.takt(&few(&["--state", "s.json"])).expect(2).stderr.contains("[damaged-file]"));
     let other = room.takt(&with(&["--state", "s.json"])).expect(2);
     assert!(other.stderr.contains("[wrong-format]"), "{}", other.stderr);
@@ -646,7 +659,8 @@ fn an_interrupted_experiment_says_what_it_keeps() {
         "s.json",
     ];
     let running = room.start(&args);
-    until("it has begun", || room.path("s.json").exists());
+    // The first save comes after the signals are heard.
+    until("it has begun", || fs::read_to_string(room.path("s.json")).is_ok_and(|text| !text.is_empty()));
     // A shell that runs the tests in the background makes them ignore SIGINT.
     running.signal(Signal::TERM);
     let (_, done) = running.wait_unchecked();
@@ -861,4 +875,21 @@ fn verdicts_about_sets_of_a_file() {
         let done = room.takt(&[&["sweep", "schedulability", "sets.csv"], more].concat()).expect(2);
         assert!(done.stderr.contains("cannot be used with"), "{more:?}: {}", done.stderr);
     }
+}
+
+/// Size and title are of the picture alone, and refused without one.
+#[test]
+fn pictures_have_a_size_and_a_title() {
+    let room = Room::new();
+    let args = ["sweep", "schedulability", "--points", "3.0,3.5", "--sets", "20", "--test", "ff"];
+    let plain = room.takt(&args).expect(0).stdout;
+    let more = ["--svg", "a.svg", "--title", "A < B", "--size", "900x500"];
+    assert_eq!(room.takt(&[&args[..], &more].concat()).expect(0).stdout, plain);
+    let picture = room.text("a.svg");
+    assert!(picture.contains(r#"width="900" height="500""#) && picture.contains("A &lt; B</text>"), "{picture}");
+    for (option, value) in [("--title", "T"), ("--size", "900x500")] {
+        let said = room.takt(&[&args[..], &[option, value]].concat()).expect(2).stderr;
+        assert!(said.contains("error[no-effect]") && said.contains(option), "{said}");
+    }
+    room.takt(&[&args[..], &["--svg", "b.svg", "--size", "900"]].concat()).expect(2);
 }

@@ -151,3 +151,19 @@ fn names_of_a_trace_do_not_reach_the_terminal_as_they_are() {
     let object: Value = room.takt(&["top", "x.jsonl", "--json"]).json();
     assert_eq!(object["tasks"][0]["name"], "a\u{1b}[2J\u{7}\u{202e}b");
 }
+
+/// A simulation whose policy changes, in its summary and in the events of its trace.
+#[test]
+fn a_policy_that_takes_over_is_named() {
+    let room = Room::with(
+        "policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 2ms}]\nchanges: [{at: 50ms, policy: 'rr:quantum=2ms'}]\n",
+    );
+    let told = room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"]).expect(0).stdout;
+    assert!(told.starts_with("w.yaml: policy edf (uniprocessor), rr:quantum=2ms since 50.00ms, CPU 0,"), "{told}");
+    let json = room.takt(&["top", "t.jsonl", "--json"]).json();
+    let event = &json["events"][0];
+    let expected = ("policy", "edf → rr:quantum=2ms");
+    assert_eq!((event["event"].as_str().unwrap(), event["detail"].as_str().unwrap()), expected, "{json}");
+    let once = room.takt(&["top", "t.jsonl", "--once"]).expect(0).stdout;
+    assert!(once.contains("50ms  policy  edf → rr:quantum=2ms"), "{once}");
+}

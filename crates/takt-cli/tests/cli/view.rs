@@ -14,7 +14,7 @@ use takt_trace::timeline::Timeline;
 use takt_trace::why::Causes;
 
 /// The findings of the page's own test; `None` without a browser.
-fn tested(page: &Path) -> Option<Value> {
+pub(crate) fn tested(page: &Path) -> Option<Value> {
     let arguments = ["--dump-dom", "--virtual-time-budget=60000", "--window-size=1200,900"];
     let Some(shown) = browse(page, "#selftest", &arguments) else {
         skip(Capability::Browser, "neither chromium nor google-chrome is installed");
@@ -62,6 +62,31 @@ fn job_text(label: &str, job: &takt_trace::timeline::Job, end: Time) -> String {
     text
 }
 
+/// The value of a lane on demand at an instant, according to the timeline.
+fn value_of(lane: &str, at: Time, trace: &Trace, line: &Timeline) -> i64 {
+    let labels = trace.header.labels();
+    let runs = |i: &takt_trace::timeline::Interval| i.from <= at && at < i.to;
+    if lane == "ready jobs" {
+        let open = |job: &&takt_trace::timeline::Job| job.release <= at && at < job.over().unwrap_or(line.end);
+        let of_job = |i: &&takt_trace::timeline::Interval| {
+            runs(i) && line.jobs[i.task.index()].iter().any(|job| job.number == i.job)
+        };
+        let waits = line.waits.iter().filter(|w| w.from <= at && at < w.to && !line.jobs[w.task.index()].is_empty());
+        let open = line.jobs.iter().flatten().filter(open).count() as i64;
+        return (open - line.intervals.iter().filter(of_job).count() as i64 - waits.count() as i64).max(0);
+    }
+    if let Some(domain) = lane.strip_prefix("frequency of ") {
+        let own = |of: u16| trace.header.frequency_domains[usize::from(of)] == domain;
+        return line.frequencies.iter().rfind(|sample| own(sample.of) && sample.at <= at).expect("a sample").value;
+    }
+    let task = lane.strip_prefix("budget of ").expect("a lane on demand");
+    let task = labels.iter().position(|label| label == task).expect("a task");
+    let grant = line.grants.iter().rfind(|grant| grant.task.index() == task && grant.at <= at).expect("a grant");
+    let own = line.intervals.iter().filter(|i| i.task == grant.task && i.job == grant.job && !i.handler);
+    let used: i64 = own.map(|i| (i.to.min(at).ns() - i.from.max(grant.at).ns()).max(0)).sum();
+    (grant.amount.expect("an amount").ns() - used).max(0)
+}
+
 /// Everything that the page found agrees with what the library finds in the trace.
 fn agrees(page: &Path, trace: &Trace) {
     let Some(result) = tested(page) else { return };
@@ -69,6 +94,15 @@ fn agrees(page: &Path, trace: &Trace) {
     let labels = trace.header.labels();
     for (check, holds) in result["checks"].as_object().unwrap() {
         assert_eq!(holds, true, "{name}: {check}");
+    }
+    let overdue: Vec<_> = line.overdue.iter().map(|o| serde_json::json!([o.task.0, o.from.ns(), o.to.ns()])).collect();
+    assert_eq!(result["overdue"], serde_json::json!(overdue), "{name}");
+    for lane in result["lanes"].as_array().unwrap() {
+        let label = lane[0].as_str().unwrap();
+        for sample in lane[1].as_array().unwrap() {
+            let (at, value) = (Time::from_ns(sample[0].as_f64().unwrap() as i64), sample[1].as_f64().unwrap() as i64);
+            assert_eq!(value, value_of(label, at, trace, &line), "{name}: {label} at {at}");
+        }
     }
     assert_eq!(result["pieces"], line.intervals.len(), "{name}");
     assert_eq!(result["end"].as_f64(), Some(line.end.ns() as f64), "{name}");
@@ -160,8 +194,13 @@ fn names_cut_traces_and_overlays() {
     // A simulation and `view` write the same page.
     room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "direct.html"]).expect(0);
     room.takt(&["trace", "view", "t.jsonl", "-o", "t.html"]).expect(0);
-    assert_eq!(room.text("direct.html"), room.text("t.html"));
-    let page = room.text("t.html");
+    room.takt(&["trace", "view", "t.jsonl", "w.yaml", "-o", "with-file.html"]).expect(0);
+    assert_eq!(room.text("direct.html"), room.text("with-file.html"));
+    let page = room.text("direct.html");
+    let escaped = "period: 10ms, runtime: 6ms}\n  - {name: &quot;a\\&quot;&amp;&quot;, period: 15ms";
+    assert!(page.contains("<summary>Workload</summary>") && page.contains(escaped), "{page}");
+    assert!(!room.text("t.html").contains("<summary>Workload"));
+    agrees(&room.path("direct.html"), &room.trace("t.jsonl"));
     assert!(page.contains("default-src 'none'") && !page.contains("<b>x"), "{page}");
     for word in ["http://", "https://", "src=", "@import", "url("] {
         let outside = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "").replace("url(#", "");
@@ -190,6 +229,12 @@ fn names_cut_traces_and_overlays() {
     let z = other.path("z.jsonl");
     let refused = room.takt(&["trace", "view", "t.jsonl", "--with", z.to_str().unwrap(), "-o", "z.html"]).expect(2);
     assert!(refused.stderr.contains("[other-record]"), "{}", refused.stderr);
+    // The file of another workload is refused.
+    let (w, t) = (other.path("w.yaml"), room.path("t.jsonl"));
+    let page = room.path("w.html");
+    let paths = [&t, &w, &page].map(|path| path.to_str().unwrap());
+    room.takt(&["trace", "view", paths[0], paths[1], "-o", paths[2]]).expect(2);
+    assert!(!page.exists());
     room.takt(&["trace", "view", "t.jsonl", "-o", "t.txt"]).expect(2);
     room.takt(&["trace", "view", "t.jsonl", "-o", "t.jsonl"]).expect(2);
 }

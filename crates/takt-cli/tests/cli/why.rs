@@ -64,3 +64,27 @@ fn the_parts_are_the_responses_of_the_table_of_jobs() {
     }
     assert!(late > 0, "no job was late");
 }
+
+/// A budget cuts off the first activation, and the second one completes the same job after its deadline.
+#[test]
+fn an_activation_that_completes_a_cut_off_job_is_missed() {
+    let room = Room::with(
+        "windows: [{length: 50ms, cpu: 0, sc_partition: p}]\n\
+         partitions: [{name: p, processes: [{name: act, cmd: x, runtime: 12ms, budget: 10ms, completion: signal}]}]\n",
+    );
+    let sim =
+        room.takt(&["sim", "w.yaml", "--duration", "200ms", "--trace", "t.jsonl", "--jobs", "jobs.csv", "--json"]);
+    assert_eq!((&sim.json()["jobs"]["met"], &sim.json()["jobs"]["missed"]), (&0.into(), &2.into()));
+    let why = |job: &str| room.takt(&["trace", "why", "t.jsonl", job]).expect(0).stdout;
+    assert!(why("act#0").starts_with("act#0: missed\n"), "{}", why("act#0"));
+    assert!(why("act#1").starts_with("act#1: missed: it continues act#0, which was cut off\n"), "{}", why("act#1"));
+    let json = |job: &str| {
+        let json = room.takt(&["trace", "why", "t.jsonl", job, "--json"]).json();
+        (json["missed"].clone(), json["continues"].clone())
+    };
+    let all = ["act#0", "act#1", "act#2", "act#3"].map(json);
+    assert_eq!(all, [Value::Null, 0.into(), Value::Null, 2.into()].map(|first| (true.into(), first)));
+    let jobs = room.text("jobs.csv");
+    let met: Vec<_> = jobs.lines().skip(1).map(|row| row.split(',').nth(9).unwrap()).collect();
+    assert_eq!(met, ["0"; 4], "{jobs}");
+}

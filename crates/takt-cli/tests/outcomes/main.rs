@@ -6,7 +6,8 @@
 //!
 //! A run that differs is repeated, and how many were equal at once is printed. A workload fails that differs in three runs. A run in which
 //! the machine stalled for longer than the workload bears ([`backend::Delays::stall`]) says nothing: after eight runs the workload is left
-//! out, and the figures are printed. Of each family one workload has to be equal, and nine of ten in all. No stall is accepted under
+//! out, and the figures are printed. Of each family one workload has to be equal, and nine of ten in all; among many, one family
+//! may have stalled. No stall is accepted under
 //! virtual time (`TAKT_OUTCOMES=v2`, which `cargo xtask vm` sets in its virtual machine).
 //!
 //! Each mechanism runs every other workload, those in even or in odd places, by the seed (`TAKT_SEED`). `TAKT_OUTCOMES=all` lets each run all of them.
@@ -35,6 +36,8 @@ use takt_linux::{Choice, Mechanism, RunId, rt};
 /// How many runs that differ without a stall are a failure, and how many runs there are at most.
 const DIFFERENT: usize = 3;
 const ATTEMPTS: usize = 8;
+/// Where so many workloads are equal, one family may have none that is.
+const MANY: usize = 40;
 /// Workloads in a virtual machine, which has one CPU and emulates it.
 const IN_VM: usize = 24;
 
@@ -97,9 +100,16 @@ impl Tally {
         if stalled.len() * 10 > n {
             return Err(format!("{} of {n} workloads stalled again and again", stalled.len()));
         }
-        match stalled.iter().find(|family| !equal.contains(family)) {
-            Some(family) => Err(format!("no workload of the family {family} was equal")),
-            None => Ok(()),
+        // One workload has sixteen runs, in which a host can stall.
+        let mut missing: Vec<_> = stalled.iter().filter(|family| !equal.contains(family)).collect();
+        missing.dedup();
+        match missing[..] {
+            [] => Ok(()),
+            [family] if equal.len() >= MANY => {
+                say(&format!("no workload of the family {family} was equal, because the machine stalled"));
+                Ok(())
+            }
+            _ => Err(format!("no workload of these families was equal: {missing:?}")),
         }
     }
 }
@@ -114,6 +124,7 @@ fn compare_all<I: Borrow<Instance>>(instances: &[I], backend: &Processes) {
             let mut run = backend.outcomes(instance);
             run.delays.still = watch.map_or(Span::ZERO, |watch| Span::from_ns(watch.end().longest.as_nanos() as i64));
             let Some(difference) = expected.difference(&run) else { return Compared::Equal };
+            let difference = format!("{:?}: {difference}", run.delays);
             let stall = run.delays.stall(instance).filter(|_| backend.stalls());
             stall.iter().for_each(|_| calm());
             Compared::Differs(difference, stall)
@@ -307,7 +318,11 @@ fn only_stalls_excuse() {
     };
     assert_eq!((tally(&[]), tally(&["a", "b"])), (Ok(()), Ok(())));
     assert!(tally(&["a", "b", "b"]).unwrap_err().contains("3 of 23"));
-    assert!(tally(&["c"]).unwrap_err().contains("family c"));
+    assert!(tally(&["c"]).unwrap_err().contains("[\"c\"]"));
+    let many = |stalled: &[&str]| {
+        Tally { equal: families(&["a"; MANY]), stalled: families(stalled), ..Tally::default() }.verdict()
+    };
+    assert!(many(&["c"]).is_ok() && many(&["c", "d"]).is_err());
 
     let ms = Span::from_ms;
     let borne = instance.slack + instance.duration / 64;

@@ -84,6 +84,17 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
             ..Disturbance::default()
         }));
     }
+    // Each block, wake-up and exhausted budget costs a pass, and a host can be slow for seconds.
+    if workload.system.tasks.iter().any(|task| blocks(task) && task.reservation.is_some()) {
+        disturbed.push(Disturbance {
+            slower: 30,
+            scheduler: us(120),
+            sleeps: us(300),
+            switch,
+            late: us(100),
+            ..Disturbance::default()
+        });
+    }
     // Disturbances that few workloads bear come first, for the sake of the others.
     disturbed.extend([(20, pass, 17), (15, us(80), 3)].map(|(slower, scheduler, seed)| {
         let late = us(100);

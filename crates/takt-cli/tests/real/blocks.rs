@@ -1,8 +1,10 @@
 //! Jobs that block in their middle: other tasks run meanwhile, as simulated.
 
-use crate::common::{Room, attempts, ensure, has_cpus, mechanisms};
+use super::security::{OTHER, as_user, public};
+use crate::common::{Room, Running, attempts, ensure, has_cpus, mechanisms};
 use crate::machine::{Capability, on_cpus, skip};
 use serde_json::Value;
+use std::fs;
 
 /// Without observation the job of `io` would keep the CPU while it sleeps, and most jobs of `cpu` would be missed.
 const TASKS: &str = "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
@@ -59,13 +61,32 @@ fn other_tasks_run_while_a_job_sleeps() {
     });
 }
 
-/// Without the right to observe, the run says so and is as before.
+/// Processes without a real-time class, of root and of a user without rights: their states are looked at.
 #[test]
-fn a_run_that_is_not_observed_says_so() {
+fn other_tasks_run_while_an_ordinary_process_sleeps() {
     on_cpus(|| {
-        let text = format!("dispatch: freeze\n{}", TASKS.replace("realtime: yes", "realtime: no"));
-        let room = Room::with(&text);
-        let run = room.takt(&["run", "w.yaml", "--duration", "200ms", "--json"]).json();
-        assert!(run["blocking"].is_null(), "{run}");
+        if !has_cpus(2) {
+            return;
+        }
+        let text = TASKS.replace("realtime: yes", "realtime: no").replace("takt burn", "./takt burn");
+        let Some(room) = public(&text) else { return };
+        let sim = room.takt(&["sim", "w.yaml", "--duration", "350ms", "--json"]).json();
+        let run = ["run", "w.yaml", "--duration", "350ms", "--record", "r.steps", "--json"];
+        for (user, mechanism) in mechanisms().into_iter().map(|mechanism| (0, mechanism)).chain([(OTHER, "signal")]) {
+            attempts(5, || {
+                let args = [&run[..], &["--mechanism", mechanism]].concat();
+                let run = match user {
+                    0 => room.takt(&args),
+                    _ => Running::start(as_user(user, "./takt").args(&args).current_dir(room.path(""))).wait(),
+                };
+                let run = run.json();
+                assert_eq!(run["blocking"], "states", "{run}");
+                ensure(counts(&run) == counts(&sim), || format!("{user}, {mechanism}: {run}\n{sim}"))?;
+                let replay = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--json"]).json();
+                assert_eq!(counts(&replay), counts(&run), "{mechanism}");
+                fs::remove_file(room.path("r.steps")).unwrap();
+                Ok(())
+            });
+        }
     });
 }

@@ -97,6 +97,93 @@ fn an_abort_returns_each_template_to_its_job_loop() {
     });
 }
 
+/// The client libraries without a scheduler, and so without a real-time run.
+#[test]
+fn a_period_of_its_own_gives_a_program_jobs_outside_takt() {
+    let room = Room::with("");
+    let here = Path::new(env!("CARGO_BIN_EXE_takt")).parent().expect("a directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--quiet", "--package", "takt-client", "--example", "alone"]);
+    assert!(cargo.status().expect("cargo starts").success());
+    let mut commands = vec![vec![here.join("examples/alone").display().to_string()]];
+    if compiled_text(&room, "alone", ALONE_IN_C, true).is_some() {
+        commands.push(vec!["./alone".to_owned()]);
+        if Capability::Python.is_present() {
+            make(&room, &["libtakt.so.1"]);
+            std::fs::copy(room.path("c/libtakt.so.1"), room.path("libtakt.so.1")).expect("a copy");
+            std::fs::copy(clients("python/takt.py"), room.path("takt.py")).expect("a copy");
+            std::fs::write(room.path("alone.py"), ALONE_IN_PYTHON).expect("a file");
+            commands.push(vec!["python3".to_owned(), "alone.py".to_owned()]);
+        } else {
+            skip(Capability::Python, "the program in Python needs python3");
+        }
+    }
+    for command in commands {
+        let run = |period: Option<&str>| {
+            let mut alone = Command::new(&command[0]);
+            alone.args(&command[1..]).current_dir(room.path("")).env_remove("TAKT_STANDALONE");
+            if let Some(period) = period {
+                alone.env("TAKT_STANDALONE", period);
+            }
+            let done = alone.output().expect("it starts");
+            (done.status.code(), format!("{command:?} {period:?}: {}", String::from_utf8_lossy(&done.stderr)))
+        };
+        let (status, said) = run(Some("5ms"));
+        assert_eq!(status, Some(0), "{said}");
+        let (status, said) = run(None);
+        assert!(status == Some(1) && said.contains("TAKT_CLIENT is not set"), "{said}");
+        for period in ["", "5", "0ms", "-5ms", "5 ms", "1.5ms", "ms", "9223372036854775807ns"] {
+            let (status, said) = run(Some(period));
+            assert!(status == Some(1) && said.contains("TAKT_STANDALONE is no period"), "{said}");
+        }
+    }
+}
+
+/// Six jobs of a program outside Takt, with requests. The status says what is wrong.
+const ALONE_IN_C: &str = r#"
+#include "takt.h"
+#include <stdio.h>
+
+int main(void)
+{
+	struct takt_statistics counts;
+	struct takt_job job;
+	int64_t last = -1;
+	int map = takt_attach();
+
+	if (map != 0) {
+		fprintf(stderr, "%s\n", takt_strerror(map));
+		return 1;
+	}
+	for (int n = 1; n <= 4; n++) {
+		if (takt_next_job(&job) != 0 || job.number != (uint64_t)n)
+			return 2;
+		if ((n > 1 && job.release - last != 5000000) || job.deadline - job.release != 5000000)
+			return 3;
+		last = job.release;
+	}
+	map = takt_resource("map");
+	if (map < 0 || takt_lock(map) != 0 || takt_unlock(map) != 0 || takt_yield() != 0 || takt_aborted())
+		return 4;
+	if (takt_set_period(0) != TAKT_EINVAL || takt_set_period(2000000) != 0 || takt_next_job(&job) != 0)
+		return 5;
+	if (job.release - last != 2000000)
+		return 6;
+	if (takt_statistics(&counts) != 0 || counts.released != 6 || counts.completed != 5 || counts.met + counts.missed != 5)
+		return 7;
+	return takt_attach_thread("other") == TAKT_ENOTTAKT ? 0 : 8;
+}
+"#;
+
+const ALONE_IN_PYTHON: &str = "
+import itertools, takt
+
+jobs = list(itertools.islice(takt.jobs(), 3))
+assert [job.number for job in jobs] == [0, 1, 2], jobs
+assert jobs[2].release - jobs[0].release == 10_000_000, jobs
+assert takt.statistics().completed == 2
+";
+
 /// The results of the library in a malformed environment, and with schedulers of other versions.
 const ATTACHES: &str = r#"
 #define _GNU_SOURCE

@@ -583,6 +583,32 @@ fn lateness_is_measured_written_and_compared() {
     });
 }
 
+/// The task is where the isolation is, by default and when its CPU is named.
+#[test]
+fn an_isolated_cpu_is_measured_in_its_isolation() {
+    on_cpus(|| {
+        if !can_isolate() {
+            return;
+        }
+        let (room, cpu) = (Room::new(), last());
+        room.takt(&["isolate", "create", "--cpus", &cpu, "--name", "test"]).expect(0);
+        let undo = Undo;
+        let scenarios =
+            ["latency", "--scenario", "idle,isolated", "--samples", "30", "--rounds", "3", "--period", "1ms"];
+        for named in [&[][..], &["--cpu", &cpu]] {
+            let measured = room.takt(&[&scenarios[..], named, &["--json"]].concat()).json();
+            assert!(measured["task"].as_str().unwrap().contains(&format!("CPU {cpu},")), "{measured}");
+            assert_eq!(measured["scenarios"][0]["count"], 30, "{measured}");
+            let skipped = format!("CPU {cpu} is isolated by `test`");
+            assert!(measured["skipped"][0]["reason"].as_str().unwrap().starts_with(&skipped), "{measured}");
+            assert!(measured["notes"].to_string().contains("the task is in the isolation `test`"), "{measured}");
+        }
+        room.takt(&["isolate", "undo", "test"]).expect(0);
+        drop(undo);
+        always(!Linux::journal().exists(), || "an isolation is left".into());
+    });
+}
+
 /// A killed experiment leaves no isolation, no load and no measuring process.
 #[test]
 fn an_experiment_that_is_killed_leaves_nothing() {

@@ -248,6 +248,32 @@ fn a_run_in_a_container_stays_in_its_groups() {
 /// The files that a run writes as it goes, in each form.
 const FILES: [&str; 5] = ["t.jsonl", "t.csv", "t.pftrace", "t.steps", "j.csv"];
 
+/// A start removes what dead runs have left, and the report names what stays. Here the group of one is a mount point.
+#[test]
+fn remains_that_stay_are_in_the_report() {
+    if !Capability::Mounts.is_present() {
+        return skip(Capability::Mounts, "a group that cannot be removed needs root and unshare");
+    }
+    on_cpus(|| {
+        let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 20ms, runtime: 2ms, cmd: sleep 60}]");
+        let layout = takt_linux::Layout::read().expect("/proc");
+        let group = layout.freezer.or(layout.unified).expect("control groups").own.join("takt-999999-1");
+        fs::create_dir(&group).expect("root");
+        let run = |script: &str| {
+            let mut command = Command::new("unshare");
+            command.args(["-m", "sh", "-c", script, "sh"]).arg(&group).arg(crate::common::program());
+            let run = Running::start(command.current_dir(room.path(""))).wait();
+            notes(&serde_json::from_str(&run.stdout).unwrap_or_default())
+        };
+        let mounted = run("mount --bind \"$1\" \"$1\" && exec \"$2\" run w.yaml --duration 100ms --json");
+        let removed = run("exec \"$2\" run w.yaml --duration 100ms --json");
+        let is_there = group.exists();
+        let _ = fs::remove_dir(&group);
+        assert!(mounted.contains("remains of a dead run stay: "), "{mounted}");
+        assert!(!removed.contains("remains") && !is_there, "{removed}");
+    });
+}
+
 fn written_into(file: &str) -> Vec<&str> {
     match file {
         "t.steps" => vec!["--record", file],

@@ -109,7 +109,7 @@ denser chain.
 waiting jobs the one with the lowest density (each for itself) is aborted. A late owner cannot be kept, nor can the jobs that
 wait for it. So with resources, abort late jobs (`late: abort`).
 
-**Cost.** O(n³) per event for n jobs that are there, O(n²) where chains are short.
+**Cost.** O(n³) per event for n ready or blocked jobs, O(n²) where chains are short.
 
 **Source.** Clark, thesis, Carnegie Mellon University, 1990; reconstructed in part (see the file).
 

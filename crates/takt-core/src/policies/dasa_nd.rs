@@ -56,7 +56,7 @@ everything can be met and deadlines are distinct it runs exactly as EDF does.
 **Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
 count). The form with dependencies is `dasa`.
 
-**Cost.** O(n²) per event for n jobs that are there.
+**Cost.** O(n²) per event for n ready or blocked jobs.
 
 **Source.** Clark, thesis, Carnegie Mellon University, 1990.
 

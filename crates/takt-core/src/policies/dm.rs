@@ -50,7 +50,7 @@ pub static ENTRY: Entry = Entry {
         "\
 Gives each task a fixed priority by its relative deadline: the shorter, the more urgent.
 
-**When.** The best fixed-priority order on one CPU when deadlines are at most the periods; the same as rate monotonic when
+**When.** The best fixed-priority order on one CPU when deadlines are at most the periods and tasks can be released together; the same as rate monotonic when
 they are equal. Whether a set meets its deadlines is decided by its response times.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same rank. The

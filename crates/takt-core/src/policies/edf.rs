@@ -62,7 +62,7 @@ pub static ENTRY: Entry = Entry {
         "\
 Runs the ready job whose absolute deadline is earliest.
 
-**When.** On one CPU it meets every deadline that any policy can meet (implicit deadlines: whenever the utilisation is at
+**When.** On one CPU it meets all deadlines if any policy does (implicit deadlines: whenever the utilisation is at
 most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low utilisation when one task is heavy (Dhall's
 effect). Partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU: a CPU accepts a task only if the processor
 demand allows it. Under overload EDF does not control which job is late.

@@ -60,7 +60,7 @@ that wait, directly or not, for a resource of a ready job. The deadline is the e
 **Late jobs.** A job that can no longer be in time is left out, and runs only if no other job is ready. Tasks that are bound
 to CPUs are assigned like others; the mapping decides on which CPU they run.
 
-**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies, it is `dasa-nd`.
+**Cost.** O(n² + n m) per event for n ready or blocked jobs and m CPUs. On one CPU, without dependencies, it is `dasa-nd`.
 
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
 

@@ -54,7 +54,7 @@ the resource runs in its place (with `locking: fifo` only ready jobs count).
 **Late jobs.** A job whose deadline has passed is left out, and runs only where no other job is ready. The last job of a CPU is
 never left out, even if it will be late.
 
-**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs.
+**Cost.** O(n² + n m) per event for n ready or blocked jobs and m CPUs.
 
 **Source.** Cho, Wu, Ravindran, Jensen, EUC 2006.
 

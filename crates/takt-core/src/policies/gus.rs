@@ -78,7 +78,7 @@ other job is ready, in decreasing order of density, until they are aborted. Hand
 owners first. In a cycle of waiting jobs the one with the lowest density is aborted. The protocol in `locking` decides only
 the next holder of a resource.
 
-**Cost.** O(n²) per event for n jobs that are there, O(n³) if all depend on each other.
+**Cost.** O(n²) per event for n ready or blocked jobs, O(n³) if all depend on each other.
 
 **Source.** Li, Ravindran, Suri, Jensen, IEEE Transactions on Computers 55(4), 2006; reconstructed in part (see the file).
 

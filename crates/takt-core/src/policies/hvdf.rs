@@ -56,7 +56,7 @@ yields continues if it still has the highest density. The handler of an aborted 
 **Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
 count). In a cycle of waiting jobs the one with the lowest density is aborted.
 
-**Cost.** O(n log n) per scheduling event for n jobs that are there; jobs are compared again at each, since densities change
+**Cost.** O(n log n) per scheduling event for n ready or blocked jobs; jobs are compared again at each, since densities change
 while jobs run. The search for the holders of resources adds O(n d) for chains of d waiting jobs.
 
 **Source.** Jensen, Locke, Tokuda, RTSS 1985; ChronOS Linux, DAC 2011 (HVDF, G-HVDF).

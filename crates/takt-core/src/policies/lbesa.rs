@@ -60,7 +60,7 @@ with the highest density.
 **Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
 count). In a cycle of waiting jobs the one with the lowest density is aborted.
 
-**Cost.** O(n²) per event for n jobs that are there.
+**Cost.** O(n²) per event for n ready or blocked jobs.
 
 **Source.** Locke, thesis, Carnegie Mellon University, 1986, in the form of ChronOS Linux, DAC 2011.
 

@@ -62,7 +62,7 @@ pub static ENTRY: Entry = Entry {
         name: LOAD,
         kind: Kind::Choice(&["remaining", "declared"]),
         default: "remaining",
-        summary: "what a job adds to the load of the CPU that it is dealt to",
+        summary: "what a job adds to the load of the CPU that it is assigned to",
     }],
     },
     manual: manual!(
@@ -89,7 +89,7 @@ that wait, directly or not, for a resource of a ready job. The deadline is the e
 is never left out, even if it will be late. Tasks that are bound to CPUs are assigned like others; the mapping decides on
 which CPU they run.
 
-**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies and where late jobs are
+**Cost.** O(n² + n m) per event for n ready or blocked jobs and m CPUs. On one CPU, without dependencies and where late jobs are
 aborted, it is `lbesa`.
 
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.

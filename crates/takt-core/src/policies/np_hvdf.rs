@@ -35,11 +35,11 @@ count). In a cycle of waiting jobs the one with the lowest density is aborted.
 **Windows.** In a partition of a window table, jobs that were stopped by the end of a window are the first to continue in the
 next one.
 
-**Cost.** O(n log n) per scheduling event for n jobs that are there, and O(n d) where they wait in chains of d.
+**Cost.** O(n log n) per scheduling event for n ready or blocked jobs, and O(n d) where they wait in chains of d.
 
 **Source.** ChronOS Linux, DAC 2011 (G-NP-HVDF).
 
-**Example.** A (5 ms, deadline 20 ms, utility 5) at 0 and B (1, 5, 9) at 1: A keeps the CPU and B is late at 6; `hvdf` lets B
+**Example.** A (5 ms, deadline 20 ms, utility 5) at 0 and B (1, 4, 9) at 1: A keeps the CPU and B is late at 6; `hvdf` lets B
 run from 1 to 2."
     ),
     build: accrual::build::<Hvdf<false>>,

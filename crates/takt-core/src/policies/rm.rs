@@ -44,7 +44,7 @@ pub static ENTRY: Entry = Entry {
         "\
 Gives each task a fixed priority by its period: the shorter, the more urgent.
 
-**When.** The best fixed-priority order on one CPU when deadlines equal periods. Guaranteed up to a utilisation of
+**When.** The best fixed-priority order on one CPU when deadlines equal periods and tasks can be released together. Guaranteed up to a utilisation of
 n(2^(1/n) - 1), 69 % for many tasks, and often beyond. Under overload the tasks with short periods keep their deadlines.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same rank. Every

@@ -133,7 +133,7 @@ pub static ENTRY: Entry = Entry {
             name: "quantum",
             kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),
             default: "1ms",
-            summary: "how long a job runs before it is the next one's turn",
+            summary: "how long a job runs before the next one",
         },
         Setting {
             name: "grid",

@@ -4,7 +4,7 @@
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 //!
 //! With `rules: demos` activations begin and end as in the DEmOS program at its commit a70ef526, which differs from the thesis and from
-//! Takt (`DESIGN.md`, Differences from the DEmOS program). Its budgets come from one generator in the order of the activations, so this
+//! Takt (`docs/demos.md`, Rules). Its budgets come from one generator in the order of the activations, so this
 //! policy draws them itself.
 //!
 //! These rules are a property of the table and not a second policy, because the invariant and most of the code are the same. The

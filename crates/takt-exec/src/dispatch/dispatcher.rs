@@ -49,6 +49,7 @@ impl<A: Actuator> Bench<'_, A> {
         }
         slot.waits = Waits::No;
         slot.waits_since = Span::MAX;
+        self.actuator.watch(task, None);
         if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
             observed.since = Span::MAX;
         }

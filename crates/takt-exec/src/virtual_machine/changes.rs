@@ -400,7 +400,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         let mut instants = BTreeSet::new();
         for answer in &answers {
             match answer {
-                Ok(Done::Changed(at) | Done::Table { at, .. }) => {
+                Ok(Done::Changed(at) | Done::Overloaded { at, .. } | Done::Table { at, .. }) => {
                     instants.insert(*at);
                     made += 1;
                 }
@@ -614,6 +614,7 @@ fn a_reload_is_admitted_as_a_whole() {
             .expect("no faults");
         match &case.answers[..] {
             [Ok(Done::Changed(_))] => assert!(admitted, "{target}"),
+            [Ok(Done::Overloaded { per_mille: 1056, .. })] => assert!(target.starts_with("policy: edf"), "{target}"),
             [Err(Refusal::NotAdmitted(why))] => {
                 assert!(!admitted && why.contains("does not accept task"), "{target}: {why}");
                 let inputs = case.ran.steps.iter().flat_map(|(_, inputs)| inputs);
@@ -706,6 +707,43 @@ fn terms_are_admitted_beside_those_that_a_program_has_been_granted_meanwhile() {
     }
 }
 
+/// A policy without a test accepts any terms, and the answer says that the CPU cannot carry them out.
+#[test]
+fn terms_that_overload_the_cpus_are_reported() {
+    let set = |runtime: i64| {
+        let terms = NewTerms { runtime: Some(Span::from_ms(runtime)), ..NewTerms::default() };
+        (Time::ZERO + Span::from_ms(15), Command::Set { task: "b".to_owned(), terms })
+    };
+    let tasks = |domains: [&str; 2]| {
+        format!(
+            "tasks:\n- {{name: a, cmd: x, period: 10ms, runtime: 5ms, steps: [run 1ms]{}}}\n\
+             - {{name: b, cmd: x, period: 100ms, runtime: 10ms, steps: [run 1ms]{}}}\n",
+            domains[0], domains[1]
+        )
+    };
+    let (one, two) = (", domain: one", ", domain: two");
+    let domains = "domains: [{name: one, cpus: 0, policy: edf}, {name: two, cpus: 1, policy: edf}]\n";
+    for (head, own, runtime, overload) in [
+        ("policy: edf\ncpus: 0\n", ["", ""], 62, Some(1120)),
+        ("policy: edf\ncpus: 0\n", ["", ""], 50, None),
+        ("policy: g-edf\ncpus: 0,1\n", ["", ""], 62, None),
+        (domains, [one, one], 62, Some(1120)),
+        (domains, [one, two], 90, None),
+    ] {
+        let text = format!("{head}{}", tasks(own));
+        let case = controlled(text, Span::from_ms(50), vec![set(runtime)], |_| Faults::none());
+        let found = match &case.expect("no faults").answers[..] {
+            [Ok(Done::Changed(_))] => None,
+            [Ok(Done::Overloaded { cpus, per_mille, .. })] => {
+                assert_eq!(*cpus, takt_core::cpus::CpuSet::single(0));
+                Some(*per_mille)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, overload, "{head} {runtime} ms");
+    }
+}
+
 /// Processes that fail, late supervisors and refused acts in between: the recorded inputs are still the run.
 #[test]
 fn a_changed_run_with_faults_replays() {
@@ -715,7 +753,10 @@ fn a_changed_run_with_faults_replays() {
         let case = std::panic::catch_unwind(|| run(seed, true)).unwrap_or_else(|_| panic!("{again}"));
         let Some(Case { text, system, names, ran, answers, commands, .. }) = case else { continue };
         assert_eq!(answers.len(), commands, "each command is answered once; {again}\n{text}");
-        made += answers.iter().filter(|answer| matches!(answer, Ok(Done::Changed(_) | Done::Table { .. }))).count();
+        made += answers
+            .iter()
+            .filter(|answer| matches!(answer, Ok(Done::Changed(_) | Done::Overloaded { .. } | Done::Table { .. })))
+            .count();
         let mut replayed = Records::default();
         let mut other = knowing(system.clone(), &names, &ran);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });

@@ -191,8 +191,11 @@ fn workloads_of_class_run_as_simulated(dispatch: takt_workload::Dispatch, realti
         if programs.iter().any(|program| !program.steps.is_empty()) {
             // The requests at the end of a job are one step each. In a simulation they are one step together, so the order within an instant
             // differs.
-            if ends(&ran.records) != ends(&simulated) {
-                println!("{}: {:#?}", path.display(), (ends(&ran.records), ends(&simulated)));
+            // By rank, the next job runs while a request is answered, and may take a resource then.
+            let locks = dispatch != takt_workload::Dispatch::Rank;
+            let [ran, simulated] = [&ran.records, &simulated].map(|records| ends(records, locks));
+            if ran != simulated {
+                println!("{}: {:#?}", path.display(), (ran, simulated));
                 differ.push(path.file_name().unwrap().to_owned());
             }
             asked += 1;
@@ -219,10 +222,12 @@ fn workloads_of_class_run_as_simulated(dispatch: takt_workload::Dispatch, realti
     assert!(asked >= 5, "programs that ask: {asked}");
 }
 
-/// The ends of all jobs and the answers to all requests, in the order of instants and tasks.
-fn ends(records: &[Record]) -> Vec<Record> {
-    let told = |record: &&Record| {
-        matches!(record.kind, RecordKind::Finish { .. } | RecordKind::Lock { .. } | RecordKind::Call { .. })
+/// The ends of all jobs and the answers to all requests, with or without those for resources, in the order of instants and tasks.
+fn ends(records: &[Record], locks: bool) -> Vec<Record> {
+    let told = |record: &&Record| match record.kind {
+        RecordKind::Finish { .. } | RecordKind::Call { .. } => true,
+        RecordKind::Lock { .. } => locks,
+        _ => false,
     };
     let mut ends: Vec<Record> = records.iter().filter(told).copied().collect();
     ends.sort_by_key(|record| (record.at, format!("{:?}", record.kind)));
@@ -534,7 +539,7 @@ fn jobs_that_sleep_run_as_simulated() {
             let mut machine = Machine::new(plan.clone(), Faults::none());
             let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
             let simulated = simulated(system, &plan, &programs);
-            let (left, right) = (ends(&ran.records), ends(&simulated));
+            let (left, right) = (ends(&ran.records, true), ends(&simulated, true));
             let first = left.iter().zip(&right).find(|(left, right)| left != right);
             if let Some((left, right)) = first {
                 let around = |records: &[Record]| {
@@ -993,6 +998,24 @@ fn two_hundred_ready_jobs_have_sixty_levels() {
         let text = format!("policy: {policy}\ncpus: 0\nduration: 170ms\ndispatch: rank\ntasks:\n{tasks}");
         let ends = as_simulated(policy, &text).unwrap_or_else(|| panic!("{policy} differs"));
         assert!(ends == 200, "{ends}");
+    }
+}
+
+/// Also where no policy and no budget needs it: a job that used more than its runtime is the cause of misses.
+#[test]
+fn the_most_used_cpu_time_is_measured_under_every_online_policy() {
+    let policies = ["edf", "llf", "fp", "rm", "np-edf", "rr", "fifo"];
+    for (policy, dispatch) in policies.into_iter().flat_map(|policy| [(policy, "freeze"), (policy, "rank")]) {
+        let text = format!(
+            "policy: {policy}\ncpus: 0\ndispatch: {dispatch}\ntasks:\n\
+             - {{name: greedy, cmd: x, init: yes, period: 100ms, runtime: 12ms, steps: [run: 47ms]}}\n\
+             - {{name: other, cmd: x, init: yes, period: 100ms, offset: 10ms, runtime: 8ms, steps: [run: 8ms]}}\n"
+        );
+        let (system, plan, programs) = plan(&load(Source { name: "greedy.yaml".into(), text }), Span::from_ms(1000));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        let most = |task: usize| ran.outcome.most_used[task].expect("it is measured").1;
+        assert_eq!([most(0), most(1)], [47, 8].map(|ms| Work::nominal(Span::from_ms(ms))), "{policy} {dispatch}");
     }
 }
 

@@ -206,9 +206,10 @@ impl<K: Kernel> Isolator<K> {
         }
         // The processes of a run would lose the CPU. Its own isolation is made by the run.
         if let Some(run) = self.kernel.run_on(cpus, request.owner.as_ref()) {
-            let fix =
-                "end that run or wait for its end, name other CPUs, or isolate them for the run: takt run --isolate";
-            return Err(Refusal::InUse(format!("CPU {cpus} is in use by {run}"), fix.into()));
+            let fix = format!(
+                "end the run of {run} or wait for its end, name other CPUs, or isolate them for the run: takt run --isolate"
+            );
+            return Err(Refusal::InUse(format!("CPU {cpus} is in use by {run}"), fix));
         }
         if let Some(other) = self.journal.isolations.iter().find(|other| !other.cpus.is_disjoint(cpus)) {
             let fix = format!("name other CPUs, or `takt isolate undo --name {}`", other.name);

@@ -594,7 +594,10 @@ fn a_run_keeps_its_cpus() {
     let Refusal::InUse(reason, fix) = model.isolator().create(&request("rt", "1")).unwrap_err() else {
         panic!("another refusal")
     };
-    assert!(reason == "CPU 1 is in use by w.yaml (process 7)" && fix.contains("takt run --isolate"), "{reason}: {fix}");
+    assert!(
+        reason == "CPU 1 is in use by w.yaml (process 7)" && fix.starts_with("end the run of w.yaml (process 7) "),
+        "{reason}: {fix}"
+    );
     assert_eq!(model.snapshot(), before);
     model.isolator().create(&request("rt", "3")).unwrap();
     model.isolator().undo("rt").unwrap();

@@ -2,8 +2,8 @@
 
 use super::finding::Finding;
 use crate::Trace;
-use takt_core::model::{Arrival, Backlog, System, TaskId};
-use takt_core::record::RecordKind;
+use takt_core::model::{Arrival, Backlog, System, Task, TaskId};
+use takt_core::record::{JobId, Record, RecordKind};
 use takt_core::time::{Span, Time};
 
 /// Compares releases and absolute deadlines with those of the system's tasks, as far as their instants are planned: not where
@@ -12,95 +12,127 @@ use takt_core::time::{Span, Time};
 /// The trace must be of these tasks, and none of them may change its period while it runs. O(records + releases).
 #[must_use]
 pub fn arrivals(trace: &Trace, system: &System, tolerance: Span) -> Vec<Finding> {
-    if !matches!(system.backlog, Backlog::Queue | Backlog::Skip) {
-        return Vec::new();
+    let mut checker = Arrivals::new(trace, system, tolerance);
+    trace.records.iter().for_each(|record| checker.take(&record.record));
+    checker.findings()
+}
+
+/// The rules about releases, as [`arrivals`] applies them.
+pub struct Arrivals<'a> {
+    trace: &'a Trace,
+    system: &'a System,
+    tolerance: Span,
+    labels: Vec<String>,
+    tasks: Vec<Planned>,
+    findings: Vec<Finding>,
+}
+
+/// The releases of a task.
+struct Planned {
+    /// The next job and its instant; `None` after a difference.
+    next: Option<(JobId, Option<Time>)>,
+    /// A job of the task has a record.
+    begun: bool,
+    /// Its program has ended.
+    gone: bool,
+    /// Jobs that are not over.
+    open: i64,
+}
+
+impl<'a> Arrivals<'a> {
+    /// A checker of a trace without its records, which come one after the other.
+    #[must_use]
+    pub fn new(trace: &'a Trace, system: &'a System, tolerance: Span) -> Arrivals<'a> {
+        let planned = matches!(system.backlog, Backlog::Queue | Backlog::Skip);
+        let tasks = if planned { &system.tasks[..] } else { &[] };
+        let plan = |task: &Task| Planned { next: Some((0, task.arrival.first())), begun: false, gone: false, open: 0 };
+        let tasks = tasks.iter().map(plan).collect();
+        Arrivals { trace, system, tolerance, labels: trace.header.labels(), tasks, findings: Vec::new() }
     }
-    let labels = trace.header.labels();
-    let mut planned: Vec<_> = system.tasks.iter().map(|t| Some((0, t.arrival.first()))).collect();
-    // Whether a job of the task has a record, and whether its program has ended.
-    let mut seen = vec![(false, false); system.tasks.len()];
-    // By task: jobs that are not over.
-    let mut open = vec![0i64; system.tasks.len()];
-    let finding = |at, task: TaskId, message| {
-        let label = labels.get(task.index()).cloned();
-        Finding { at, task: label, rule: "arrival", message }
-    };
-    let mut findings = Vec::new();
-    for record in &trace.records {
-        if let RecordKind::Exit { task, .. } = record.record.kind
-            && let Some(seen) = seen.get_mut(task.index())
-        {
-            seen.1 = true;
+
+    fn find(&mut self, rule: &'static str, at: Time, task: TaskId, message: String) {
+        self.findings.push(Finding { at, task: self.labels.get(task.index()).cloned(), rule, message });
+    }
+
+    /// The next record.
+    pub fn take(&mut self, record: &Record) {
+        match record.kind {
+            RecordKind::Exit { task, .. } => {
+                self.tasks.get_mut(task.index()).into_iter().for_each(|planned| planned.gone = true);
+            }
+            RecordKind::Finish { task, .. } => {
+                self.tasks.get_mut(task.index()).into_iter().for_each(|planned| planned.open -= 1);
+            }
+            RecordKind::Release { task, job, deadline } => self.release(record.at, task, job, deadline),
+            _ => {}
         }
-        if let RecordKind::Finish { task, .. } = record.record.kind
-            && let Some(open) = open.get_mut(task.index())
-        {
-            *open -= 1;
-        }
-        let RecordKind::Release { task, job, deadline } = record.record.kind else { continue };
-        let (Some(described), Some(next)) = (system.tasks.get(task.index()), planned.get_mut(task.index())) else {
-            continue;
-        };
+    }
+
+    fn release(&mut self, release: Time, task: TaskId, job: JobId, deadline: Option<Time>) {
+        let Some(planned) = self.tasks.get_mut(task.index()) else { return };
+        let described = &self.system.tasks[task.index()];
         match described.arrival {
-            Arrival::Activated => continue,
+            Arrival::Activated => return,
             // Events have no plan but their least distance.
             Arrival::Event { distance, .. } => {
-                let release = record.record.at;
-                let early = next.and_then(|(_, last)| last).filter(|last| release < *last + distance);
-                *next = Some((job + 1, Some(release)));
+                let early = planned.next.and_then(|(_, last)| last).filter(|last| release < *last + distance);
+                planned.next = Some((job + 1, Some(release)));
                 if let Some(last) = early {
-                    let message = format!(
-                        "job {job} is released {} after the one before, and the distance is {distance}",
-                        release - last
-                    );
-                    findings.push(finding(record.record.at, task, message));
+                    let after = release - last;
+                    let message =
+                        format!("job {job} is released {after} after the one before, and the distance is {distance}");
+                    self.find("arrival", release, task, message);
                 }
-                continue;
+                return;
             }
             _ => {}
         }
-        open[task.index()] += 1;
-        let Some((mut number, mut at)) = *next else { continue };
-        if seen[task.index()].0 && job > number + 1 && system.backlog == Backlog::Queue {
-            *next = None;
+        planned.open += 1;
+        let Some((mut number, mut at)) = planned.next else { return };
+        if planned.begun && job > number + 1 && self.system.backlog == Backlog::Queue {
+            planned.next = None;
             let message = format!("job {job} is released, and job {} before it has no record", number + 1);
-            findings.push(Finding { rule: "missing", ..finding(record.record.at, task, message) });
-            continue;
+            return self.find("missing", release, task, message);
         }
         while number < job {
-            at = at.and_then(|at| described.arrival.next(system.seed, task, number, at));
+            at = at.and_then(|at| described.arrival.next(self.system.seed, task, number, at));
             number += 1;
         }
-        *next = Some((number, at));
-        seen[task.index()].0 = true;
+        (planned.next, planned.begun) = (Some((number, at)), true);
         let message = match at {
-            Some(at) if at != record.record.at => {
-                format!("job {job} is released at {}, by the workload at {at}", record.record.at)
-            }
+            Some(at) if at != release => format!("job {job} is released at {release}, by the workload at {at}"),
             Some(at) if deadline != described.deadline.map(|d| at + d) => {
                 format!("job {job} has another deadline than in the workload")
             }
-            Some(_) => continue,
+            Some(_) => return,
             None => format!("job {job} is released, and the workload has no such job"),
         };
-        *next = None;
-        findings.push(finding(record.record.at, task, message));
+        planned.next = None;
+        self.find("arrival", release, task, message);
     }
-    let Some(footer) = trace.footer.filter(|footer| footer.dropped == 0) else { return findings };
-    let end = trace.header.duration.map_or(footer.end, |duration| footer.end.min(Time::ZERO + duration));
-    for (index, (next, (begun, gone))) in planned.into_iter().zip(seen).enumerate() {
-        let (task, described) = (TaskId(index as u32), &system.tasks[index]);
-        let of_kernel = trace.header.tasks.get(index).is_none_or(|label| label.class.is_some());
-        let plan = !matches!(described.arrival, Arrival::Activated | Arrival::Event { .. });
-        let Some((number, Some(at))) = next.filter(|_| plan && !gone && !of_kernel) else { continue };
-        let due = if begun { described.arrival.next(system.seed, task, number, at) } else { Some(at) };
-        let number = number + u64::from(begun);
-        // A release that finds its task busy may have been skipped.
-        let skips = system.backlog == Backlog::Skip && open[index] > 0;
-        if let Some(due) = due.filter(|due| !skips && due.round_up(system.timing.tick) + tolerance < end) {
-            let message = format!("job {number} was to be released at {due}, and has no record");
-            findings.push(Finding { rule: "missing", ..finding(due, task, message) });
+
+    /// Ends the check and returns its findings.
+    #[must_use]
+    pub fn findings(mut self) -> Vec<Finding> {
+        let header = &self.trace.header;
+        let Some(footer) = self.trace.footer.filter(|footer| footer.dropped == 0) else { return self.findings };
+        let end = header.duration.map_or(footer.end, |duration| footer.end.min(Time::ZERO + duration));
+        for (index, planned) in std::mem::take(&mut self.tasks).into_iter().enumerate() {
+            let (task, described) = (TaskId(index as u32), &self.system.tasks[index]);
+            let of_kernel = header.tasks.get(index).is_none_or(|label| label.class.is_some());
+            let plan = !matches!(described.arrival, Arrival::Activated | Arrival::Event { .. });
+            let next = planned.next.filter(|_| plan && !planned.gone && !of_kernel);
+            let Some((number, Some(at))) = next else { continue };
+            let due = if planned.begun { described.arrival.next(self.system.seed, task, number, at) } else { Some(at) };
+            let number = number + u64::from(planned.begun);
+            // A release that finds its task busy may have been skipped.
+            let skips = self.system.backlog == Backlog::Skip && planned.open > 0;
+            if let Some(due) = due.filter(|due| !skips && due.round_up(self.system.timing.tick) + self.tolerance < end)
+            {
+                let message = format!("job {number} was to be released at {due}, and has no record");
+                self.find("missing", due, task, message);
+            }
         }
+        self.findings
     }
-    findings
 }

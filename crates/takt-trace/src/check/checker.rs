@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::round::Round;
-use crate::Trace;
+use crate::{Stamped, Trace};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{BestEffortStart, PartitionId, ResourceId, System, TaskId, Window, WindowTable};
@@ -12,30 +12,9 @@ use takt_core::time::{Span, Time};
 /// Checks a trace; without the system only what the trace alone can show. No finding means that no rule is broken.
 #[must_use]
 pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Finding> {
-    let mut checker = Checker::new(trace, tolerance);
-    if let Some(system) = system {
-        let (n, known) = (trace.header.tasks.iter().filter(|task| !task.added).count(), system.tasks.len());
-        if n == known {
-            checker.system = Some(system);
-            checker.partition_of = partitions(system);
-        } else {
-            let message = format!("the trace has {n} tasks and the system {known}: they do not belong together");
-            checker.findings.push(Finding { at: Time::ZERO, task: None, rule: "system", message });
-        }
-    }
-    for r in &trace.records {
-        checker.at = r.record.at;
-        checker.before(&r.record.kind);
-        checker.record(r.record.kind, r.applied);
-    }
-    checker.settle_circle(None);
-    checker.settle_round();
-    checker.settle_window();
-    if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
-        let message = format!("{} records are missing, so other findings may be due to that", footer.dropped);
-        checker.findings.push(Finding { at: footer.end, task: None, rule: "dropped", message });
-    }
-    checker.findings
+    let mut checker = Checker::new(trace, system, tolerance);
+    trace.records.iter().for_each(|record| checker.take(record));
+    checker.findings()
 }
 
 /// For each task its partition and its place in that partition's order.
@@ -82,7 +61,8 @@ pub(super) struct Grant {
     pub(super) pieces: i64,
 }
 
-pub(super) struct Checker<'a> {
+/// The rules that a trace alone can show, or with its system, as [`check`] applies them.
+pub struct Checker<'a> {
     pub(super) trace: &'a Trace,
     pub(super) system: Option<&'a System>,
     pub(super) partition_of: Vec<Option<(PartitionId, usize)>>,
@@ -106,9 +86,9 @@ pub(super) struct Checker<'a> {
     pub(super) unsettled: bool,
     /// Per partition: the window in which it last started a task, and that task's position.
     pub(super) fifo: Vec<(u64, usize)>,
-    /// The holder of each resource, as far as the trace has it.
     /// The partitions that the power policy has kept from starting in this window.
     skipped: Vec<PartitionId>,
+    /// The holder of each resource, as far as the trace has it.
     pub(super) owners: HashMap<ResourceId, TaskId>,
     /// The request before closed a cycle, so that the next record must say so.
     pub(super) cycle: Option<(TaskId, ResourceId)>,
@@ -118,7 +98,44 @@ pub(super) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(trace: &'a Trace, tolerance: Span) -> Checker<'a> {
+    /// A checker of a trace without its records, which come one after the other.
+    #[must_use]
+    pub fn new(trace: &'a Trace, system: Option<&'a System>, tolerance: Span) -> Checker<'a> {
+        let mut checker = Checker::without_system(trace, tolerance);
+        if let Some(system) = system {
+            let (n, known) = (trace.header.tasks.iter().filter(|task| !task.added).count(), system.tasks.len());
+            if n == known {
+                checker.system = Some(system);
+                checker.partition_of = partitions(system);
+            } else {
+                let message = format!("the trace has {n} tasks and the system {known}: they do not belong together");
+                checker.findings.push(Finding { at: Time::ZERO, task: None, rule: "system", message });
+            }
+        }
+        checker
+    }
+
+    /// The next record.
+    pub fn take(&mut self, record: &Stamped) {
+        self.at = record.record.at;
+        self.before(&record.record.kind);
+        self.record(record.record.kind, record.applied);
+    }
+
+    /// Ends the check and returns its findings.
+    #[must_use]
+    pub fn findings(mut self) -> Vec<Finding> {
+        self.settle_circle(None);
+        self.settle_round();
+        self.settle_window();
+        if let Some(footer) = self.trace.footer.filter(|footer| footer.dropped > 0) {
+            let message = format!("{} records are missing, so other findings may be due to that", footer.dropped);
+            self.findings.push(Finding { at: footer.end, task: None, rule: "dropped", message });
+        }
+        self.findings
+    }
+
+    fn without_system(trace: &'a Trace, tolerance: Span) -> Checker<'a> {
         Checker {
             trace,
             system: None,

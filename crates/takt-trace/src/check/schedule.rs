@@ -4,7 +4,7 @@
 //! trace: a fault is reported when it lasts longer than the tolerance.
 
 use super::finding::Finding;
-use crate::Trace;
+use crate::{Stamped, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Arrival, Hosts, Late, Locking, Need, Order, PolicySpec, ResourceId, Scope, System, TaskId};
@@ -46,19 +46,8 @@ pub struct Judgement {
 #[must_use]
 pub fn schedule(trace: &Trace, system: &System, conditions: &Conditions) -> Judgement {
     let mut checker = Schedule::new(trace, system, conditions);
-    if let Some(footer) = trace.footer.filter(|footer| footer.dropped > 0) {
-        checker.unchecked("order", &format!("{} records are missing", footer.dropped));
-        return checker.judgement;
-    }
-    for record in &trace.records {
-        if record.record.at > checker.now {
-            checker.settle(record.record.at);
-        }
-        checker.record(&record.record.kind, record.record.at, record.applied);
-    }
-    let end = trace.footer.map_or(checker.now, |footer| footer.end);
-    checker.settle(end.max(checker.now));
-    checker.judgement
+    trace.records.iter().for_each(|record| checker.take(record));
+    checker.judgement()
 }
 
 /// A job that is released and not over.
@@ -121,7 +110,8 @@ struct Rule {
     domain: Option<usize>,
 }
 
-struct Schedule<'a> {
+/// The rules that need the policy and the workload, as [`schedule`] applies them.
+pub struct Schedule<'a> {
     trace: &'a Trace,
     system: &'a System,
     conditions: &'a Conditions,
@@ -148,7 +138,9 @@ struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(trace: &'a Trace, system: &'a System, conditions: &'a Conditions) -> Schedule<'a> {
+    /// A checker of a trace without its records, which come one after the other.
+    #[must_use]
+    pub fn new(trace: &'a Trace, system: &'a System, conditions: &'a Conditions) -> Schedule<'a> {
         let timing = system.timing;
         let mut checker = Schedule {
             trace,
@@ -180,6 +172,32 @@ impl<'a> Schedule<'a> {
         }
         checker.name_unchecked(changed);
         checker
+    }
+
+    /// The records that are missing.
+    fn dropped(&self) -> u64 {
+        self.trace.footer.map_or(0, |footer| footer.dropped)
+    }
+
+    /// The next record.
+    pub fn take(&mut self, record: &Stamped) {
+        if self.dropped() > 0 {
+            return;
+        }
+        if record.record.at > self.now {
+            self.settle(record.record.at);
+        }
+        self.record(&record.record.kind, record.record.at, record.applied);
+    }
+
+    /// Ends the check and returns its findings.
+    #[must_use]
+    pub fn judgement(mut self) -> Judgement {
+        match self.dropped() {
+            0 => self.settle(self.trace.footer.map_or(self.now, |footer| footer.end).max(self.now)),
+            dropped => self.unchecked("order", &format!("{dropped} records are missing")),
+        }
+        self.judgement
     }
 
     /// Names the rules that do not apply to this system.

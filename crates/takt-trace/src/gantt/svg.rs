@@ -5,9 +5,10 @@ use super::rows::{cpu_rows, groups, heading, nice, range, titles};
 use super::xml::{escape, page, px};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use takt_core::model::ResourceId;
-use takt_core::record::Outcome;
+use takt_core::record::{JobId, Outcome};
 use takt_core::time::{Span, Time};
 
 /// How a picture is drawn.
@@ -21,11 +22,13 @@ pub struct SvgOptions {
     pub to: Option<Time>,
     /// The heading; by default policy, workload and source.
     pub title: Option<String>,
+    /// A line below the chart.
+    pub note: Option<String>,
 }
 
 impl Default for SvgOptions {
     fn default() -> Self {
-        SvgOptions { width: 1200, from: Time::ZERO, to: None, title: None }
+        SvgOptions { width: 1200, from: Time::ZERO, to: None, title: None, note: None }
     }
 }
 
@@ -58,13 +61,38 @@ const RESOURCES_NAMED: usize = FILLS.len();
 const FINEST: f64 = 0.6;
 /// Bars that are narrower than this, in pixels, with narrower gaps between them, are drawn as load per column of that width.
 const COLUMN: f64 = 1.0;
-/// The same of arrows, whose heads are wider. A lane with more jobs than fit shows only misses.
+/// The same of arrows, whose heads are wider.
 const FINEST_ARROW: f64 = 4.0;
+/// A lane with more jobs than one in so many pixels has ticks in place of arrows, whose heads would touch.
+const ARROW: f64 = 14.0;
+/// A lane with more jobs than fit so close shows only misses.
+const FINEST_TICK: f64 = 2.0;
+const FINEST_MISS: f64 = 1.0;
 /// Lines of those that wait for a resource, and of those that sleep.
 const LOCKED_OUT: &str = "#d55e00";
 const ASLEEP: &str = "#9ecae1";
 /// Fill of what several tasks did in too little space.
 const MIXED: &str = "#5f5f5f";
+
+/// A sign that the legend explains where it occurs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Arrow,
+    Tick,
+    Waiting,
+    LockedOut,
+    Asleep,
+    Holds(ResourceId),
+    Handler,
+    Load,
+    MissedArrow,
+    MissedTick,
+    Late,
+    Cut,
+    Call,
+    Refused,
+    Switch,
+}
 
 struct Picture {
     body: String,
@@ -72,8 +100,7 @@ struct Picture {
     to: Time,
     left: f64,
     right: f64,
-    /// Some bars are drawn as load per column, which the caption explains.
-    has_load: bool,
+    drawn: BTreeSet<Mark>,
 }
 
 impl Picture {
@@ -117,7 +144,7 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
         names.chain(letters).chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
     let left = MARGIN + 22.0 + longest as f64 * CHARACTER + 10.0;
     let width = f64::from(options.width.max(400));
-    let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0, has_load: false };
+    let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0, drawn: BTreeSet::new() };
 
     let title = options.title.clone().unwrap_or_else(|| heading(trace));
     p.add(format_args!(r#"<text x="{}" y="26" class="title">{}</text>"#, px(MARGIN), escape(&title)));
@@ -168,7 +195,11 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
         p.body += &drawn;
     }
     switches(&mut p, &line, top, bottom);
-    let height = legend(&mut p, trace, &line, bottom + 40.0) + 22.0;
+    let mut height = legend(&mut p, trace, bottom + 40.0) + 22.0;
+    if let Some(note) = &options.note {
+        p.add(format_args!(r#"<text x="{}" y="{}" class="small">{}</text>"#, px(MARGIN), px(height), escape(note)));
+        height += 14.0;
+    }
 
     let head = format!(
         r##"<style>
@@ -225,6 +256,7 @@ fn switches(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
         }
     }
     for (at, x, said, label, from, _) in drawn {
+        p.drawn.insert(Mark::Switch);
         let (left, said) = (px(x), escape(&said));
         p.add(format_args!(
             r#"<path d="M{left} {}V{}" stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3"><title>at {} {said}</title></path>"#,
@@ -397,11 +429,14 @@ fn bars<'a>(
         }
     }
     let has_load = bars.iter().any(|bar| bar.pieces > 1);
-    p.has_load |= has_load;
     if has_load {
+        p.drawn.insert(Mark::Load);
         whole_columns(&mut bars, p.right);
     }
     for bar in &bars {
+        if bar.handler {
+            p.drawn.insert(Mark::Handler);
+        }
         let i = &bar.first;
         let (color, white) = bar.task.map_or((MIXED, true), fill);
         let hatched = bar.task.is_some_and(|t| t >= FILLS.len());
@@ -463,10 +498,19 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
 
     let jobs: Vec<&Job> = line.jobs[task].iter().collect();
     let mut waits_to = f64::NEG_INFINITY;
+    let mut ran: BTreeMap<JobId, Span> = BTreeMap::new();
+    let own = || line.intervals.iter().filter(|i| i.task.index() == task);
+    for i in own().filter(|i| i.to > p.from && i.from < p.to) {
+        *ran.entry(i.job).or_default() += i.to.min(p.to) - i.from.max(p.from);
+    }
     for job in &jobs {
         let end = job.over().unwrap_or(line.end);
         let (x, end_x) = (p.x(job.release), p.x(end));
         if end > p.from && job.release < p.to && end_x - x.max(waits_to) > FINEST {
+            let alive = end.min(p.to) - job.release.max(p.from);
+            if alive > ran.get(&job.number).copied().unwrap_or_default() {
+                p.drawn.insert(Mark::Waiting);
+            }
             let (x, width) = (px(x), px(end_x - x));
             let (top, title) = (px(base - 5.0), job_title(job, &labels[task]));
             p.add(format_args!(
@@ -476,9 +520,10 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
         }
     }
     blocked(p, trace, line, &labels[task], task, base);
-    let own = || line.intervals.iter().filter(|i| i.task.index() == task);
     bars(p, trace, labels, own(), base - 15.0, 15.0, false);
-    late_parts(p, &jobs, own(), line.end, base);
+    let overdue: Vec<(Time, Time)> =
+        line.overdue.iter().filter(|o| o.task.index() == task).map(|o| (o.from, o.to)).collect();
+    late_parts(p, (&jobs, &overdue), own(), line.end, base);
     holds(p, trace, line, &labels[task], task, base);
     arrows(p, &jobs, &labels[task], line.end, base);
     calls(p, line, &labels[task], task, base);
@@ -489,6 +534,7 @@ struct Strip {
     from: Time,
     to: Time,
     color: &'static str,
+    mark: Mark,
     /// The state of the task there.
     what: String,
 }
@@ -496,12 +542,13 @@ struct Strip {
 /// Draws strips of so much height, leaving out what is too short to be seen.
 fn strips(p: &mut Picture, label: &str, strips: impl Iterator<Item = Strip>, y: f64, height: f64, edge: &str) {
     let mut drawn_to = f64::NEG_INFINITY;
-    for Strip { from, to, color, what } in strips {
+    for Strip { from, to, color, mark, what } in strips {
         let (x, end) = (p.x(from), p.x(to));
         if to <= p.from || from >= p.to || end - x.max(drawn_to) < FINEST {
             continue;
         }
         drawn_to = end;
+        p.drawn.insert(mark);
         let title = escape(&format!("{label} {what}: {from} to {to} ({})", to - from));
         let (x, y, width, height) = (px(x), px(y), px(end - x), px(height));
         p.add(format_args!(
@@ -513,11 +560,11 @@ fn strips(p: &mut Picture, label: &str, strips: impl Iterator<Item = Strip>, y: 
 /// The reason of a wait other than for a CPU, in place of the grey line of mere waiting.
 fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
     let waits = line.waits.iter().filter(|w| w.task.index() == task).map(|w| {
-        let (color, what) = match w.resource {
-            Some(resource) => (LOCKED_OUT, format!("waits for {}", trace.header.resource(resource))),
-            None => (ASLEEP, "sleeps".into()),
+        let (color, mark, what) = match w.resource {
+            Some(resource) => (LOCKED_OUT, Mark::LockedOut, format!("waits for {}", trace.header.resource(resource))),
+            None => (ASLEEP, Mark::Asleep, "sleeps".into()),
         };
-        Strip { from: w.from, to: w.to, color, what }
+        Strip { from: w.from, to: w.to, color, mark, what }
     });
     strips(p, label, waits, base - 5.0, 5.0, "");
 }
@@ -526,7 +573,8 @@ fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: u
 fn holds(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
     let holds = line.holds.iter().filter(|h| h.task.index() == task).map(|h| {
         let (color, _) = fill(usize::from(h.resource.0));
-        Strip { from: h.from, to: h.to, color, what: format!("holds {}", trace.header.resource(h.resource)) }
+        let what = format!("holds {}", trace.header.resource(h.resource));
+        Strip { from: h.from, to: h.to, color, mark: Mark::Holds(h.resource), what }
     });
     strips(p, label, holds, base - 18.5, 3.0, r##" stroke="#222" stroke-width=".5""##);
 }
@@ -540,6 +588,7 @@ fn calls(p: &mut Picture, line: &Timeline, label: &str, task: usize, base: f64) 
             continue;
         }
         drawn_to = x;
+        p.drawn.insert(if call.granted { Mark::Call } else { Mark::Refused });
         let color = if call.granted { SWITCH } else { RED };
         let title = escape(&format!("{label} job {}: {call} at {}", call.job, call.at));
         let (x, y) = (px(x), px(base));
@@ -563,24 +612,34 @@ fn job_title(job: &Job, label: &str) -> String {
     format!("{} job {}: released {}{deadline}{end}{handler}", escape(label), job.number, job.release)
 }
 
-/// Hatches in red what a job ran after its deadline.
-fn late_parts<'a>(p: &mut Picture, jobs: &[&Job], intervals: impl Iterator<Item = &'a Interval>, end: Time, base: f64) {
+/// Hatches in red the execution of a job after its deadline, and in a window table the execution that continues a job after it was cut off.
+fn late_parts<'a>(
+    p: &mut Picture,
+    (jobs, overdue): (&[&Job], &[(Time, Time)]),
+    intervals: impl Iterator<Item = &'a Interval>,
+    end: Time,
+    base: f64,
+) {
     let (from, to) = (p.from, p.to);
     let mut drawn_to = f64::NEG_INFINITY;
     for i in intervals.filter(|i| i.to > from && i.from < to && !i.handler) {
         let job = jobs.binary_search_by_key(&i.job, |j| j.number).ok().map(|index| jobs[index]);
-        let Some(deadline) = job.filter(|j| j.missed(end)).and_then(|j| j.deadline).filter(|d| *d < i.to) else {
-            continue;
-        };
-        let (x, to) = (p.x(deadline.max(i.from)), p.x(i.to));
-        if to - x.max(drawn_to) < FINEST {
-            continue;
+        let passed = job.filter(|j| j.missed(end)).and_then(|j| j.deadline).map(|deadline| (deadline, i.to));
+        let first = overdue.partition_point(|(_, end)| *end <= i.from);
+        let continued = overdue[first..].iter().take_while(|(begin, _)| *begin < i.to).copied();
+        for (begin, end) in passed.into_iter().chain(continued) {
+            let (begin, end) = (begin.max(i.from), end.min(i.to));
+            let (x, to) = (p.x(begin), p.x(end));
+            if begin >= end || end <= from || begin >= p.to || to - x.max(drawn_to) < FINEST {
+                continue;
+            }
+            drawn_to = to;
+            p.drawn.insert(Mark::Late);
+            let (x, width, top) = (px(x), px(to - x), px(base - 15.0));
+            p.add(format_args!(
+                r#"<rect x="{x}" y="{top}" width="{width}" height="15" fill="url(#late)" stroke="{RED}" pointer-events="none"/>"#
+            ));
         }
-        drawn_to = to;
-        let (x, width, top) = (px(x), px(to - x), px(base - 15.0));
-        p.add(format_args!(
-            r#"<rect x="{x}" y="{top}" width="{width}" height="15" fill="url(#late)" stroke="{RED}" pointer-events="none"/>"#
-        ));
     }
 }
 
@@ -588,12 +647,17 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     let top = base - 28.0;
     // In a window table a release is a start; an arrow at every bar would say nothing.
     let releases = jobs.iter().any(|j| j.deadline.is_some());
-    let room = (p.right - p.left) / FINEST_ARROW;
-    let dense = jobs.iter().filter(|j| p.shows(j.release)).count() as f64 > room;
+    let shown = jobs.iter().filter(|j| p.shows(j.release)).count() as f64;
+    if shown * ARROW > p.right - p.left {
+        ticks(p, jobs, shown * FINEST_TICK <= p.right - p.left, end, top);
+        crosses(p, jobs, label, base);
+        return;
+    }
     let mut last = f64::NEG_INFINITY;
-    for job in jobs.iter().filter(|j| releases && !dense && p.shows(j.release)).collect::<Vec<_>>() {
+    for job in jobs.iter().filter(|j| releases && p.shows(j.release)).collect::<Vec<_>>() {
         if p.x(job.release) - last > FINEST_ARROW {
             last = p.x(job.release);
+            p.drawn.insert(Mark::Arrow);
             let (x, shaft, tip, foot) = (px(last), px(top + 5.0), px(top), px(base));
             let title = job_title(job, label);
             p.add(format_args!(
@@ -604,11 +668,12 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     // Misses last, so that nothing hides them.
     for (missed, color, stroke) in [(false, "#222", 1.0), (true, RED, 2.0)] {
         let mut last = f64::NEG_INFINITY;
-        for job in jobs.iter().filter(|j| j.missed(end) == missed && (missed || !dense)).collect::<Vec<_>>() {
+        for job in jobs.iter().filter(|j| j.missed(end) == missed).collect::<Vec<_>>() {
             let Some(deadline) = job.deadline.filter(|d| p.shows(*d) && p.x(*d) - last > FINEST_ARROW) else {
                 continue;
             };
             last = p.x(deadline);
+            p.drawn.insert(if missed { Mark::MissedArrow } else { Mark::Arrow });
             let (x, top, shaft, tip) = (px(last), px(top), px(base - 5.0), px(base));
             let title = job_title(job, label);
             p.add(format_args!(
@@ -616,11 +681,45 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
             ));
         }
     }
+    crosses(p, jobs, label, base);
+}
+
+/// Ticks in place of arrows: releases above, deadlines below them, missed deadlines in red and as long as both.
+fn ticks(p: &mut Picture, jobs: &[&Job], all: bool, end: Time, top: f64) {
+    let deadlines = |missed: bool| {
+        let own = jobs.iter().filter(move |j| j.missed(end) == missed).filter_map(|j| j.deadline);
+        own.collect::<Vec<Time>>()
+    };
+    let releases: Vec<Time> =
+        jobs.iter().filter(|_| jobs.iter().any(|j| j.deadline.is_some())).map(|j| j.release).collect();
+    let rows = [
+        (releases, Mark::Tick, (top + 1.0, 5), ("#222", "1"), all, FINEST_TICK),
+        (deadlines(false), Mark::Tick, (top + 7.0, 5), ("#222", "1"), all, FINEST_TICK),
+        (deadlines(true), Mark::MissedTick, (top + 1.0, 11), (RED, "1.6"), true, FINEST_MISS),
+    ];
+    for (instants, mark, (y, length), (color, width), _, finest) in rows.into_iter().filter(|(.., drawn, _)| *drawn) {
+        let (mut path, mut last) = (String::new(), f64::NEG_INFINITY);
+        for x in instants.into_iter().filter(|at| p.shows(*at)).map(|at| p.x(at)).collect::<Vec<_>>() {
+            if x - last >= finest {
+                last = x;
+                write!(path, "M{} {}v{length}", px(x), px(y)).expect("a string takes all");
+            }
+        }
+        if !path.is_empty() {
+            p.drawn.insert(mark);
+            p.add(format_args!(r#"<path d="{path}" stroke="{color}" stroke-width="{width}"/>"#));
+        }
+    }
+}
+
+/// Crosses where jobs were cut off, aborted or skipped.
+fn crosses(p: &mut Picture, jobs: &[&Job], label: &str, base: f64) {
     let mut last = f64::NEG_INFINITY;
     for job in jobs {
         let cut = job.finish.filter(|_| is_cut(job));
         if let Some((at, _)) = cut.filter(|(at, _)| p.shows(*at) && p.x(*at) - last > 1.0) {
             last = p.x(at);
+            p.drawn.insert(Mark::Cut);
             let (x, y, title) = (px(last - 4.0), px(base - 11.5), job_title(job, label));
             p.add(format_args!(
                 r#"<path d="M{x} {y}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"><title>{title}</title></path>"#
@@ -644,7 +743,9 @@ fn two_digits(ns: f64) -> Span {
 }
 
 /// Explains what occurs, in as many lines as it takes. Returns where the last one stands.
-fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
+fn legend(p: &mut Picture, trace: &Trace, y: f64) -> f64 {
+    let drawn = p.drawn.clone();
+    let has = |mark: Mark| drawn.contains(&mark);
     let (mut x, mut down_by, left, right) = (p.left, 0.0, p.left, p.right + 24.0);
     let (base, text) = (px(y + 4.0), px(y + 1.0));
     let mut entry = |p: &mut Picture, drawing: String, what: &str| {
@@ -658,28 +759,33 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
         ));
         x += width;
     };
-    let jobs = || line.jobs.iter().flatten();
     let down = |color: &str| {
         format!(r#"<path d="M4 {}v11" stroke="{color}"/><path d="M4 {base}l3 -6h-6z" fill="{color}"/>"#, px(y - 10.0))
     };
-    if jobs().any(|j| j.deadline.is_some()) {
+    if has(Mark::Arrow) {
         let (foot, tip) = (px(y + 4.0), px(y - 10.0));
         let up = format!(r##"<path d="M4 {foot}v-11" stroke="#222"/><path d="M4 {tip}l3 6h-6z" fill="#222"/>"##);
         entry(p, up, "release");
         entry(p, down("#222"), "deadline");
     }
-    let wait = format!(r##"<rect y="{}" width="10" height="5" fill="#d5d5d5"/>"##, px(y - 3.0));
-    entry(p, wait, "released, not running");
+    if has(Mark::Tick) {
+        let (above, below) = (px(y - 8.0), px(y - 2.0));
+        let drawing = format!(r##"<path d="M2 {above}v5M5 {above}v5M5 {below}v5M8 {below}v5" stroke="#222"/>"##);
+        entry(p, drawing, "ticks of many jobs: releases above, deadlines below");
+    }
+    if has(Mark::Waiting) {
+        let wait = format!(r##"<rect y="{}" width="10" height="5" fill="#d5d5d5"/>"##, px(y - 3.0));
+        entry(p, wait, "released, not running");
+    }
     let line_of = |color: &str| format!(r#"<rect y="{}" width="10" height="5" fill="{color}"/>"#, px(y - 3.0));
-    if line.waits.iter().any(|w| w.resource.is_some()) {
+    if has(Mark::LockedOut) {
         entry(p, line_of(LOCKED_OUT), "waits for a resource");
     }
-    if line.waits.iter().any(|w| w.resource.is_none()) {
+    if has(Mark::Asleep) {
         entry(p, line_of(ASLEEP), "sleeps");
     }
-    let mut held: Vec<ResourceId> = line.holds.iter().map(|h| h.resource).collect();
-    held.sort_unstable_by_key(|r| r.0);
-    held.dedup();
+    let held = drawn.iter().filter_map(|mark| if let Mark::Holds(resource) = mark { Some(*resource) } else { None });
+    let held: Vec<ResourceId> = held.collect();
     for resource in held.iter().take(RESOURCES_NAMED) {
         let (color, _) = fill(usize::from(resource.0));
         let frame = format!(r##"y="{}" width="10" height="3" fill="{color}" stroke="#222""##, px(y - 3.0));
@@ -689,31 +795,34 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
     if held.len() > RESOURCES_NAMED {
         entry(p, String::new(), &format!("and {} resources more", held.len() - RESOURCES_NAMED));
     }
-    if line.intervals.iter().any(|i| i.handler) {
+    if has(Mark::Handler) {
         let square = format!(r#"y="{}" width="10" height="10""#, px(y - 8.0));
         let drawing = format!(r##"<rect {square} fill="#888"/><rect {square} fill="url(#handler)"/>"##);
         entry(p, drawing, "handler");
     }
-    if p.has_load {
+    if has(Mark::Load) {
         let steps = format!(r##"<path d="M0 {}v-3h3v-4h3v2h4v5z" fill="{MIXED}"/>"##, px(y + 2.0));
         let column = two_digits((p.to - p.from).ns() as f64 / (p.right - p.left));
         entry(p, steps, &format!("height: the part of a column of {column} in which the CPU or task runs"));
     }
-    if jobs().any(|j| j.missed(line.end) && j.deadline.is_some()) {
-        entry(p, down(RED), "deadline missed");
+    if has(Mark::MissedArrow) || has(Mark::MissedTick) {
+        let tick = format!(r#"<path d="M4 {}v11" stroke="{RED}" stroke-width="1.6"/>"#, px(y - 8.0));
+        entry(p, if has(Mark::MissedArrow) { down(RED) } else { tick }, "deadline missed");
+    }
+    if has(Mark::Late) {
         let frame = format!(r#"x="0.5" y="{}" width="10" height="10" stroke="{RED}""#, px(y - 8.0));
         entry(p, format!(r#"<rect {frame} fill="url(#late)"/>"#), "runs late");
     }
-    if jobs().any(is_cut) {
+    if has(Mark::Cut) {
         let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
         entry(p, cross, "cut off, aborted or skipped");
     }
-    if !line.calls.is_empty() {
+    if has(Mark::Call) || has(Mark::Refused) {
         let circle = |x, color| format!(r#"<circle cx="{x}" cy="{}" r="3" fill="{color}"/>"#, px(y - 3.0));
-        let refused = if line.calls.iter().any(|c| !c.granted) { circle(10, RED) } else { String::new() };
+        let refused = if has(Mark::Refused) { circle(10, RED) } else { String::new() };
         entry(p, circle(4, SWITCH) + &refused, if refused.is_empty() { "calls" } else { "calls; red: refused" });
     }
-    if line.switches.iter().any(|s| s.at >= p.from && s.at <= p.to) {
+    if has(Mark::Switch) {
         let stroke = format!(r#"stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3""#);
         entry(p, format!(r#"<path d="M5 {}v14" {stroke}/>"#, px(y - 10.0)), "policy switched");
     }

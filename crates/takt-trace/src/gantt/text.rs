@@ -31,6 +31,8 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 const COLORS: [u8; 7] = [33, 214, 36, 117, 175, 227, 247];
 const RED: u8 = 160;
 const LABEL_MOST: usize = 28;
+/// A task with more jobs than one in so many columns has ticks in place of arrows.
+const ARROW: usize = 4;
 /// More switches of policies than this are only counted, and more calls and changes from outside.
 const SWITCHES_MOST: usize = 20;
 
@@ -359,16 +361,20 @@ fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> O
     if holds().next().is_none() && !jobs.iter().any(|j| j.deadline.is_some() || j.missed(line.end)) {
         return None;
     }
+    // Many arrows are ticks, which leave the misses to be seen.
+    let shown = jobs.iter().filter(|job| chart.column(job.release).is_some()).count();
+    let [release, due, both] =
+        if shown * ARROW > chart.columns { ['╵', '╷', '│'] } else { ['↑', '↓', '↕'] };
     let mut cells: Vec<Cell> = vec![(' ', None); chart.columns + 1];
     let mut mark = |at: Time, c: char| {
         let Some(column) = chart.column(at) else { return };
         let cell = &mut cells[column];
-        let both = matches!((cell.0, c), ('↑' | '↕', '↓') | ('↓' | '↕', '↑'));
+        let is_both = c == due && [release, both].contains(&cell.0) || c == release && [due, both].contains(&cell.0);
         *cell = match (cell.0, c) {
             ('!', _) | (_, '!') => ('!', Some(RED)),
             // Releases and deadlines come after the locks and win over them.
             (']', '[') | ('[', ']') => ('I', None),
-            _ if both => ('↕', None),
+            _ if is_both => (both, None),
             _ => (c, None),
         };
     };
@@ -379,9 +385,9 @@ fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> O
         }
     }
     for job in jobs {
-        mark(job.release, '↑');
+        mark(job.release, release);
         if let Some(deadline) = job.deadline {
-            mark(deadline, '↓');
+            mark(deadline, due);
         }
         if job.missed(line.end) {
             let cut = |o: &Outcome| job.cut_off || matches!(o, Outcome::Overrun | Outcome::Aborted);
@@ -428,6 +434,9 @@ impl Used {
             ('↑', "release"),
             ('↓', "deadline"),
             ('↕', "both"),
+            ('╵', "release"),
+            ('╷', "deadline"),
+            ('│', "both"),
             ('!', "missed, cut off or aborted"),
         ];
         let mut said: Vec<String> =

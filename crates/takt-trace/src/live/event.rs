@@ -40,6 +40,8 @@ pub enum EventKind {
     Policy,
     /// Another window table has taken over.
     Table,
+    /// A command from outside has changed tasks or their terms.
+    Change,
     /// A first deadline was missed: an overload begins.
     OverloadBegin,
     /// For [`super::QUIET`] no deadline was missed, and no job is late: the overload is over.
@@ -64,6 +66,7 @@ impl EventKind {
             EventKind::WindowsLost(_) => "windows_lost",
             EventKind::Policy => "policy",
             EventKind::Table => "table",
+            EventKind::Change => "change",
             EventKind::OverloadBegin => "overload_begin",
             EventKind::OverloadEnd { .. } => "overload_end",
         }

@@ -7,7 +7,7 @@ const OUTCOMES = ['unfinished', 'completed', 'budget used', 'overrun', 'aborted'
 const HAS_DEADLINE = 8, CUT_OFF = 16, HAS_HANDLER = 32, MISSED = 64;
 /** Cut off, overrun, aborted or skipped. */
 const isCut = how => how & CUT_OFF || (how & 7) === 3 || (how & 7) === 4 || (how & 7) === 6;
-const LEFT_LEAST = 90, AXIS = 22, OVERVIEW = 16, TOP = AXIS + OVERVIEW + 4, CPU_ROW = 24, TASK_ROW = 34, GROUP_ROW = 18, OTHER_ROW = 9;
+const LEFT_LEAST = 90, AXIS = 22, OVERVIEW = 16, TOP = AXIS + OVERVIEW + 4, CPU_ROW = 24, TASK_ROW = 34, GROUP_ROW = 18, CURVE_ROW = 40, OTHER_ROW = 9;
 const errors = [];
 addEventListener('error', event => errors.push(String(event.message)));
 addEventListener('unhandledrejection', event => errors.push(String(event.reason)));
@@ -139,6 +139,19 @@ async function read(id) {
   };
   t.waits = spans('w', column => column.optional());
   t.holds = spans('h', column => column.unsigned());
+  t.overdue = spans('o', () => null);
+  t.grants = about.tasks.map(() => []);
+  for (let at = 0, numbers = about.tasks.map(() => 0); c.bTask.more;) {
+    const task = c.bTask.unsigned();
+    at += c.bAt.signed();
+    t.grants[task].push({at: at * unit, job: numbers[task] += c.bJob.signed(), amount: c.bAmount.optional()});
+  }
+  t.frequencies = about.frequency_domains.map(() => ({times: [], values: []}));
+  for (let at = 0; c.fOf.more;) {
+    const {times, values} = t.frequencies[c.fOf.unsigned()];
+    times.push((at += c.fAt.signed()) * unit);
+    values.push(c.fValue.unsigned());
+  }
   t.windows = [];
   for (let at = 0, frame = 0; c.iFrom.more;) {
     at += c.iFrom.signed();
@@ -204,6 +217,65 @@ function indexOf(jobs, number) {
   return jobs.number[index] === number ? index : -1;
 }
 
+// --- lanes on demand ---------------------------------------------------------------------------------------------
+
+/** The number of jobs that are released, not over, not running and wait for nothing. It holds until the next instant. */
+function readyJobs(t) {
+  const up = [], down = [];
+  for (const j of t.jobs) {
+    if (!j.number.length) continue;
+    up.push(j.release);
+    down.push(j.over);
+    const own = j.pieces.filter(p => indexOf(j, t.job[p]) >= 0), waits = t.waits[j.task];
+    up.push(Float64Array.from(own, p => t.stop[p]), Float64Array.from(waits, wait => wait.to));
+    down.push(Float64Array.from(own, p => t.start[p]), Float64Array.from(waits, wait => wait.from));
+  }
+  const joined = lists => {
+    const all = new Float64Array(lists.reduce((sum, list) => sum + list.length, 0));
+    let at = 0;
+    for (const list of lists) { all.set(list, at); at += list.length; }
+    return all.sort();
+  };
+  const ups = joined(up), downs = joined(down), times = [0], values = [0];
+  for (let u = 0, d = 0; u < ups.length || d < downs.length;) {
+    const at = Math.min(ups[u] ?? Infinity, downs[d] ?? Infinity);
+    while (ups[u] === at) u++;
+    while (downs[d] === at) d++;
+    const count = Math.max(0, u - d);
+    if (times.at(-1) === at) values[values.length - 1] = count;
+    else if (values.at(-1) !== count) { times.push(at); values.push(count); }
+  }
+  return {times, values, steps: true, words: String};
+}
+/** The budgets left of a task's jobs, which fall while they run. A gap has NaN. */
+function budgetLeft(t, task) {
+  const times = [], values = [], grants = t.grants[task], j = t.jobs[task], {list, starts} = t.lanes[task];
+  const add = (at, value) => { times.push(at); values.push(value); };
+  grants.forEach(({at, job, amount}, number) => {
+    if (amount === null) { add(at, NaN); return; }
+    const index = indexOf(j, job), over = index < 0 ? t.end : j.over[index], until = Math.min(over, grants[number + 1]?.at ?? Infinity);
+    let left = amount;
+    add(at, left);
+    for (let k = Math.max(0, lower(starts, at) - 1); k < list.length && starts[k] < until; k++) {
+      const p = list[k], from = Math.max(at, t.start[p]), to = Math.min(until, t.stop[p]);
+      if (t.job[p] !== job || t.how[p] & 8 || to <= from) continue;
+      add(from, left);
+      left = Math.max(0, left - (to - from));
+      add(to, left);
+    }
+    add(Math.max(at, until), left);
+    add(Math.max(at, until), NaN);
+  });
+  return {times, values, steps: false, words: text};
+}
+/** The value of such a lane at an instant; NaN in a gap. */
+function valueAt({times, values, steps}, at) {
+  const k = lower(times, at + .5) - 1;
+  if (k < 0) return NaN;
+  if (steps || !(times[k + 1] > times[k])) return values[k];
+  return values[k] + (values[k + 1] - values[k]) * (at - times[k]) / (times[k + 1] - times[k]);
+}
+
 // --- words -------------------------------------------------------------------------------------------------------
 
 const name = (t, task) => t.about.tasks[task] ? t.about.tasks[task].name : '?';
@@ -254,9 +326,33 @@ async function main() {
     document.documentElement.dataset.theme = dark ? 'light' : 'dark';
     draw();
   };
+  // The lanes on demand of which the trace has something.
+  const onDemand = new Map(), lanes = new Set(), curves = new Map();
+  const demand = (key, label, has) => {
+    if (has) onDemand.set(key, button(label, 'show or hide these lanes', () => { lanes.has(key) ? lanes.delete(key) : lanes.add(key); pressed(); fragment(); }));
+  };
+  demand('ready', 'ready jobs', t.jobs.some(j => j.number.length));
+  demand('budget', 'budgets left', t.grants.some(grants => grants.length));
+  demand('frequency', 'frequencies', t.frequencies.some(({times}) => times.length));
+  function pressed() {
+    for (const [key, made] of onDemand) made.setAttribute('aria-pressed', String(lanes.has(key)));
+    layout = rows();
+    row = -1;
+    resize();
+  }
+  function curve(key, made) {
+    if (!curves.has(key)) {
+      const found = made();
+      found.top = 1;
+      for (const value of found.values) if (value > found.top) found.top = value;
+      curves.set(key, found);
+    }
+    return curves.get(key);
+  }
   const bar = element('div', {id: 'bar'}, search, button('next miss', 'n; the one before: p', () => step('miss', 1)),
     button('next preemption', 'e; the one before: r', () => step('preemption', 1)));
   if (other) bar.append(button('next difference', 'x; the one before: y', () => step('difference', 1)));
+  for (const made of onDemand.values()) { made.setAttribute('aria-pressed', 'false'); bar.append(made); }
   bar.append(sorting, button('whole trace', '0', () => show(whole.from, whole.to)), button('light or dark', '', theme), said);
   const verdict = element('div', {id: 'verdict'});
   if (diff) verdict.textContent = diff.text;
@@ -278,6 +374,12 @@ async function main() {
     const made = [];
     if (t.windows.length) made.push({kind: 'windows', height: CPU_ROW, label: 'windows'});
     for (const lane of t.cpus) made.push({kind: 'cpu', height: CPU_ROW + (other ? OTHER_ROW : 0), lane, label: 'CPU ' + lane.cpu});
+    const demanded = (label, found) => made.push({kind: 'curve', height: CURVE_ROW, label, curve: found});
+    if (lanes.has('ready')) demanded('ready jobs', curve('ready', () => readyJobs(t)));
+    if (lanes.has('frequency')) t.frequencies.forEach((samples, domain) => {
+      const made = () => ({...samples, steps: true, words: khz => `${khz / 1000} MHz`});
+      if (samples.times.length) demanded('frequency of ' + t.about.frequency_domains[domain], curve('frequency ' + domain, made));
+    });
     const groups = new Map();
     t.about.tasks.forEach((task, index) => {
       const key = sort === 'file' ? task.partition || '' : '';
@@ -288,7 +390,10 @@ async function main() {
       const by = {name: (a, b) => name(t, a) < name(t, b) ? -1 : 1, misses: (a, b) => t.jobs[b].missed.length - t.jobs[a].missed.length,
         utilisation: (a, b) => utilisation(b) - utilisation(a)}[sort];
       if (by) tasks.sort(by);
-      for (const task of tasks) made.push({kind: 'task', height: TASK_ROW + (other ? OTHER_ROW : 0), task, lane: t.lanes[task], label: name(t, task)});
+      for (const task of tasks) {
+        made.push({kind: 'task', height: TASK_ROW + (other ? OTHER_ROW : 0), task, lane: t.lanes[task], label: name(t, task)});
+        if (lanes.has('budget') && t.grants[task].length) demanded('budget of ' + name(t, task), curve('budget ' + task, () => budgetLeft(t, task)));
+      }
     }
     let y = 0;
     for (const row of made) { row.y = y; y += row.height; }
@@ -362,6 +467,37 @@ async function main() {
       k = end;
     }
   }
+  /** A line over the instants of a lane; instants within a pixel are one vertical stroke. */
+  function curveRow({curve: {times, values, top, steps, words}, height}, y) {
+    const base = y + height - 5, at = value => base - value / top * (height - 12);
+    g.fillStyle = colours.idle;
+    g.fillRect(left, y + 3, right - left, height - 8);
+    g.fillStyle = colours.faint;
+    g.textAlign = 'left';
+    g.fillText('≤ ' + words(top), 6, y + 27);
+    g.save();
+    g.beginPath(); g.rect(left, y, right - left, height); g.clip();
+    g.strokeStyle = colours.focus;
+    g.lineWidth = 1.3;
+    g.beginPath();
+    let before = NaN;
+    for (let k = Math.max(0, lower(times, view.from) - 1); k < times.length;) {
+      const px = x(times[k]);
+      if (isNaN(before)) g.moveTo(px, at(values[k]));
+      else { if (steps) g.lineTo(px, at(before)); g.lineTo(px, at(values[k])); }
+      let low = values[k], high = low;
+      for (before = low, k++; k < times.length && !isNaN(before) && x(times[k]) - px < .5 && !isNaN(values[k]); k++) {
+        before = values[k];
+        low = Math.min(low, before);
+        high = Math.max(high, before);
+      }
+      if (low < high) { g.lineTo(px, at(low)); g.lineTo(px, at(high)); g.lineTo(px, at(before)); }
+      if (px > right) break;
+    }
+    if (steps && !isNaN(before)) g.lineTo(Math.min(right, x(t.end)), at(before));
+    g.stroke();
+    g.restore();
+  }
   function arrow(px, y, up, red) {
     const base = y + TASK_ROW - 5, top = y + 4;
     g.strokeStyle = g.fillStyle = red ? colours.red : colours.mark;
@@ -431,6 +567,24 @@ async function main() {
     strips(t.waits[r.task], base - 4, 4, span => span.resource === null ? ASLEEP : LOCKED_OUT);
     bars(t, r.lane, top, base - top, () => FILLS[r.task % FILLS.length], p => t.task[p] >= FILLS.length);
     strips(t.holds[r.task], top - 4, 3, span => FILLS[span.resource % FILLS.length]);
+    const runsLate = (begin, end) => {
+      const from = Math.max(left, x(begin)), to = Math.min(right, x(end));
+      if (to - from < 1) return;
+      g.fillStyle = late;
+      g.fillRect(from, top, to - from, base - top);
+      g.strokeStyle = colours.red;
+      g.lineWidth = 1;
+      g.strokeRect(from + .5, top + .5, Math.max(0, to - from - 1), base - top - 1);
+    };
+    // In a window table, work that continues a job after it was cut off.
+    for (const span of t.overdue[r.task]) {
+      if (span.from >= view.to || span.to <= view.from) continue;
+      let k = Math.max(0, lower(r.lane.starts, Math.max(span.from, view.from)) - 1);
+      for (let drawn = 0; k < r.lane.list.length && r.lane.starts[k] < Math.min(span.to, view.to) && drawn < 4000; k++, drawn++) {
+        const p = r.lane.list[k];
+        if (!(t.how[p] & 8)) runsLate(Math.max(t.start[p], span.from), Math.min(t.stop[p], span.to));
+      }
+    }
     // Work after a missed deadline.
     if (j.missed.length) {
       let k = lower(r.lane.starts, view.from);
@@ -438,13 +592,7 @@ async function main() {
       for (let drawn = 0; k < r.lane.list.length && r.lane.starts[k] < view.to && drawn < 4000; k++, drawn++) {
         const p = r.lane.list[k], i = indexOf(j, t.job[p]);
         if (i < 0 || !(j.how[i] & MISSED) || !(j.deadline[i] < t.stop[p]) || t.how[p] & 8) continue;
-        const from = Math.max(left, x(Math.max(t.start[p], j.deadline[i]))), to = Math.min(right, x(t.stop[p]));
-        if (to - from < 1) continue;
-        g.fillStyle = late;
-        g.fillRect(from, top, to - from, base - top);
-        g.strokeStyle = colours.red;
-        g.lineWidth = 1;
-        g.strokeRect(from + .5, top + .5, Math.max(0, to - from - 1), base - top - 1);
+        runsLate(Math.max(t.start[p], j.deadline[i]), t.stop[p]);
       }
     }
     const withDeadlines = sorted(j, 'deadline').length + sorted(j, 'miss').length > 0;
@@ -524,6 +672,8 @@ async function main() {
         bars(t, r.lane, y + 3, CPU_ROW - 7, p => FILLS[t.task[p] % FILLS.length], p => t.task[p] >= FILLS.length, true);
         const same = other && other.cpus.find(lane => lane.cpu === r.lane.cpu);
         if (same) bars(other, same, y + CPU_ROW - 2, OTHER_ROW - 3, p => FILLS[other.task[p] % FILLS.length], () => false);
+      } else if (r.kind === 'curve') {
+        curveRow(r, y);
       } else if (r.kind === 'windows') {
         const first = Math.max(0, lower(t.windowStarts ||= t.windows.map(w => w.from), view.from) - 1);
         let done = -1;
@@ -591,12 +741,16 @@ async function main() {
   function fragment() {
     const parts = [`from=${Math.round(view.from)}`, `to=${Math.round(view.to)}`];
     if (sort !== 'file') parts.push('sort=' + sort);
+    if (lanes.size) parts.push('lanes=' + [...lanes].join(','));
     if (selected) parts.push('task=' + encodeURIComponent(name(t, selected.task)), 'job=' + t.jobs[selected.task].number[selected.index]);
     history.replaceState(null, '', '#' + parts.join('&'));
   }
   function follow() {
     const given = new URLSearchParams(location.hash.slice(1));
     if (['name', 'misses', 'utilisation'].includes(given.get('sort'))) { sort = sorting.value = given.get('sort'); layout = rows(); }
+    lanes.clear();
+    for (const key of (given.get('lanes') || '').split(',')) if (onDemand.has(key)) lanes.add(key);
+    pressed();
     const task = t.about.tasks.findIndex(task => task.name === given.get('task'));
     if (task >= 0) select(task, indexOf(t.jobs[task], Number(given.get('job'))), true);
     const [from, to] = [Number(given.get('from')), Number(given.get('to'))];
@@ -757,7 +911,8 @@ async function main() {
     legend.replaceChildren();
     const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
     if (any(how => how & HAS_DEADLINE)) for (const [sign, words] of made) add(sign, words);
-    if (any(how => how & MISSED)) { add('↓', 'deadline missed', 'var(--red)'); add('▨', 'runs late', 'var(--red)'); }
+    if (any(how => how & MISSED)) add('↓', 'deadline missed', 'var(--red)');
+    if (any(how => how & MISSED) || t.overdue.some(spans => spans.length)) add('▨', 'runs late', 'var(--red)');
     if (any(isCut)) add('✕', 'cut off, aborted or skipped', 'var(--red)');
     add('▬', 'released, not running', 'var(--wait)');
     if (t.waits.some(spans => spans.some(span => span.resource !== null))) add('▬', 'waits for a resource', LOCKED_OUT);
@@ -795,7 +950,10 @@ async function main() {
     if (found.piece !== undefined) words = pieceText(t, found.piece);
     else if (found.job !== undefined) words = jobText(t, found.row.task, found.job) + '\nnot running at ' + text(Math.round(found.at));
     else if (found.window) words = `window ${found.window.window} of frame ${found.window.frame}: ${text(found.window.from)} to ${text(found.window.to)}`;
-    else if (found.row && found.row.label) words = found.row.label;
+    else if (found.row && found.row.curve && found.at !== undefined) {
+      const value = valueAt(found.row.curve, Math.round(found.at));
+      words = `${found.row.label}: ${isNaN(value) ? '-' : found.row.curve.words(Math.round(value))} at ${text(Math.round(found.at))}`;
+    } else if (found.row && found.row.label) words = found.row.label;
     tip.textContent = words;
     tip.style.display = words ? 'block' : 'none';
     tip.style.left = Math.min(event.clientX + 12, innerWidth - 340) + 'px';
@@ -999,6 +1157,42 @@ async function main() {
       check('tasks are sorted by misses', order.every((count, i) => i === 0 || order[i - 1] >= count));
       sorting.value = 'file';
       sorting.dispatchEvent(new Event('change'));
+      // Lanes on demand, by their buttons, and their values.
+      for (const made of onDemand.values()) made.click();
+      check('the address has the lanes', onDemand.size === 0 || location.hash.includes('lanes=' + [...onDemand.keys()].join(',')));
+      const sampled = ({times, values}) => {
+        const jump = Math.max(1, Math.floor(times.length / 40));
+        return times.flatMap((at, k) => k % jump === 0 && !(times[k + 1] === at) && !isNaN(values[k]) ? [[at, values[k]]] : []);
+      };
+      result.lanes = layout.list.filter(r => r.kind === 'curve').map(r => [r.label, sampled(r.curve)]);
+      check('the pointer shows a value of each lane', layout.list.filter(r => r.kind === 'curve').every(r => {
+        box.scrollTop = Math.max(0, r.y - 20);
+        mouse('mousemove', Math.round((left + right) / 2), TOP + r.y - box.scrollTop + 12);
+        return tip.textContent.startsWith(r.label + ': ');
+      }));
+      const shared = location.hash;
+      for (const made of onDemand.values()) made.click();
+      check('lanes are hidden again', !layout.list.some(r => r.kind === 'curve'));
+      history.replaceState(null, '', shared);
+      follow();
+      check('a fragment restores the lanes', lanes.size === onDemand.size);
+      lanes.clear();
+      pressed();
+      // Work that continues a job after it was cut off is hatched in red.
+      result.overdue = t.overdue.flatMap((spans, task) => spans.map(({from, to}) => [task, from, to]));
+      const reader = element('canvas', {width: 20, height: 1}).getContext('2d', {willReadFrequently: true});
+      check('late work of window tables is hatched', t.overdue.every((spans, task) => spans.slice(0, 3).every(span => {
+        const p = t.jobs[task].pieces.find(p => !(t.how[p] & 8) && Math.min(t.stop[p], span.to) > Math.max(t.start[p], span.from));
+        if (p === undefined) return true;
+        const from = Math.max(t.start[p], span.from), to = Math.min(t.stop[p], span.to);
+        reveal(task);
+        show(from - (to - from), to + (to - from));
+        const r = layout.list[row], scale = devicePixelRatio || 1;
+        reader.drawImage(canvas, Math.round((x(from) + 3) * scale), Math.round((TOP + r.y - box.scrollTop + TASK_ROW - 10) * scale), 20, 1, 0, 0, 20, 1);
+        const found = reader.getImageData(0, 0, 20, 1).data;
+        const [red, green, blue] = [1, 3, 5].map(at => parseInt(colours.red.slice(at, at + 2), 16));
+        return found.some((value, at) => at % 4 === 0 && Math.abs(value - red) < 40 && Math.abs(found[at + 1] - green) < 40 && Math.abs(found[at + 2] - blue) < 40);
+      })));
       // A column of a CPU's lane in which something runs is not drawn as idle.
       key('0');
       Object.assign(view, whole);

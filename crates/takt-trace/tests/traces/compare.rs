@@ -6,7 +6,7 @@ use takt_core::model::TaskId;
 use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_trace::Trace;
-use takt_trace::diff::{diff, diff_ignoring_cpus};
+use takt_trace::diff::{Comparison, Side, compare, diff, diff_ignoring_cpus};
 
 fn shifted(trace: &Trace, by: impl Fn(usize) -> Span) -> Trace {
     let mut trace = trace.clone();
@@ -30,6 +30,38 @@ fn a_trace_equals_itself() {
             )
         });
         prop_assert_eq!(d.compared, points.count());
+        Ok(())
+    });
+}
+
+/// However the records of the two traces come, interleaved at random, the result is the same.
+#[test]
+fn the_order_of_arrival_does_not_matter() {
+    let drawn = (any_trace(), 0..200_i64, any::<prop::sample::Index>(), any::<u64>());
+    takt_testing::for_all(256, drawn, |(trace, shift, pick, mut order)| {
+        let mut other = shifted(&trace, |i| Span::from_ns(shift * (i as i64 % 3)));
+        if !other.records.is_empty() {
+            other.records.remove(pick.index(other.records.len()));
+        }
+        let length = trace.header.duration.map_or_else(|| trace.end(), |duration| Time::ZERO + duration);
+        for ignore_cpus in [false, true] {
+            let mut interleaved = |comparison: &mut Comparison| {
+                let (mut a, mut b) = (trace.records.iter().peekable(), other.records.iter().peekable());
+                while a.peek().is_some() || b.peek().is_some() {
+                    order = order.rotate_left(1);
+                    let (side, from) = if order & 1 == 0 { (Side::A, &mut a) } else { (Side::B, &mut b) };
+                    from.next().into_iter().for_each(|record| comparison.record(side, record));
+                    order ^= u64::from(order == 0 || order == u64::MAX);
+                }
+                Ok::<_, std::convert::Infallible>(())
+            };
+            let headers = [&trace.header, &other.header];
+            let lengths = [length, other.header.duration.map_or_else(|| other.end(), |d| Time::ZERO + d)];
+            let tolerance = Span::from_ns(100);
+            let Ok(d) = compare(headers, lengths, tolerance, ignore_cpus, &mut interleaved);
+            let whole = if ignore_cpus { diff_ignoring_cpus } else { diff };
+            prop_assert_eq!(d, whole(&trace, &other, tolerance));
+        }
         Ok(())
     });
 }

@@ -62,6 +62,8 @@ fn a_late_signal_shows_that_activations_were_cut_off() {
             s.push(15, RecordKind::LateSignal { task: TaskId(0), job });
         }
         let trace = s.end(20);
+        let continues = takt_trace::timeline::Timeline::of(&trace).jobs[0][1].continues;
+        assert_eq!(continues, signal.and(Some(0)), "the second activation continues the first one");
         let c = summarize(&trace).total;
         let chart = text(&trace, &TextOptions { width: 50, ..TextOptions::default() });
         ([c.activations, c.cut_off, c.released, c.completed, c.missed, c.late_signals], chart.matches("!").count())

@@ -6,7 +6,7 @@ use takt_core::model::{Call, TaskId};
 use takt_core::record::RecordKind;
 use takt_core::time::Span;
 use takt_trace::DomainLabel;
-use takt_trace::gantt::{SvgOptions, TextOptions, svg, text};
+use takt_trace::gantt::{SvgOptions, TextOptions, first_hyperperiod, svg, text};
 
 #[test]
 fn text_charts() {
@@ -221,4 +221,98 @@ fn a_job_alone_is_load_as_its_neighbours_are() {
         assert!(picture.contains(&format!(r#"<path d="{outline}""#)), "{outline}: {picture}");
     }
     assert!(picture.contains(r##"<rect x="124.5" y="83" width="2.5" height="15" fill="#0072b2">"##), "{picture}");
+}
+
+/// Jobs of one task with a period of 10 ms, of which each third one is late.
+fn many(jobs: i64) -> takt_trace::Trace {
+    use takt_core::record::Outcome::Completed;
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("sensor-abc", None)]);
+    for job in 0..jobs {
+        let (at, n, runs) = (10 * job, job as u64, if job % 3 == 0 { 9 } else { 2 });
+        s.release(at, 0, n, Some(at + 8)).start(at, 0, n, 0).done(at + runs, 0, n, 0, Completed, runs);
+    }
+    s.end(10 * jobs)
+}
+
+#[test]
+fn arrows_of_many_jobs_are_ticks() {
+    let options = SvgOptions { width: 1154, ..SvgOptions::default() };
+    let entries = ["ticks of many jobs: releases above, deadlines below", ">release<", ">deadline<"];
+    let has = |picture: &str| entries.map(|entry| picture.contains(entry));
+    let few = svg(&many(60), &options);
+    assert_eq!(has(&few), [false, true, true], "{few}");
+    let ticked = svg(&many(200), &options);
+    assert_eq!(has(&ticked), [true, false, false], "{ticked}");
+    assert!(ticked.contains(">deadline missed<") && !ticked.contains("l3 6h-6z"), "{ticked}");
+    // One path for the releases, with one tick in 5 pixels.
+    let releases = ticked.lines().find(|line| line.starts_with(r#"<path d="M114 83v5M119 83v5"#));
+    assert_eq!(releases.map(|path| path.matches('M').count()), Some(200), "{ticked}");
+    // Where ticks would touch, only misses are left.
+    let missed = svg(&many(2000), &options);
+    assert_eq!(has(&missed), [false; 3], "{missed}");
+    assert!(missed.contains(">deadline missed<"), "{missed}");
+    let chart = |jobs| text(&many(jobs), &TextOptions { width: 60, ..TextOptions::default() });
+    assert!(chart(8).contains('↑') && !chart(8).contains('╵'), "{}", chart(8));
+    assert!(!chart(30).contains('↑') && chart(30).contains("╷ deadline"), "{}", chart(30));
+}
+
+#[test]
+fn the_legend_names_only_what_is_drawn() {
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+    use takt_core::record::Outcome::Completed;
+    s.release(0, 0, 0, Some(10)).start(0, 0, 0, 0).done(4, 0, 0, 0, Completed, 4);
+    s.release(20, 0, 1, Some(30)).start(25, 0, 1, 0).done(32, 0, 1, 0, Completed, 7);
+    let trace = s.end(40);
+    let legend = |to| {
+        let picture = svg(&trace, &SvgOptions { to: Some(ms(to)), ..SvgOptions::default() });
+        let known = ["release", "deadline", "released, not running", "deadline missed", "runs late", "sleeps"];
+        known.into_iter().filter(|what| picture.contains(&format!(">{what}<"))).collect::<Vec<_>>()
+    };
+    assert_eq!(legend(19), ["release", "deadline"]);
+    assert_eq!(legend(28), ["release", "deadline", "released, not running"]);
+    assert_eq!(legend(40), ["release", "deadline", "released, not running", "deadline missed", "runs late"]);
+}
+
+/// An activation that continues a job after it was cut off is late work.
+#[test]
+fn late_work_of_a_window_table_is_hatched() {
+    use takt_core::model::Completion;
+    use takt_core::record::Outcome::{BudgetUsed, Completed};
+    let mut s = Story::new("windows", "table", 1, &[("sensor-abc", None)]);
+    s.trace.header.tasks[0].completion = Some(Completion::Signal);
+    s.trace.header.window_lengths = vec![Span::from_ms(10)];
+    for (job, (outcome, runs)) in [(BudgetUsed, 5), (Completed, 4), (Completed, 2)].into_iter().enumerate() {
+        let (at, n) = (10 * job as i64, job as u64);
+        s.window(at, 0, n).release(at, 0, n, Some(at + 10)).start(at, 0, n, 0);
+        s.done(at + runs, 0, n, 0, outcome, runs);
+    }
+    // 1000 pixels for 40 ms: the activation from 10 ms to 14 ms.
+    let picture = svg(&s.end(40), &SvgOptions { width: 1154, ..SvgOptions::default() });
+    let hatched: Vec<&str> =
+        picture.lines().filter(|line| line.contains("url(#late)") && line.contains("pointer")).collect();
+    assert_eq!(hatched.len(), 1, "{picture}");
+    assert!(hatched[0].starts_with(r#"<rect x="364" "#) && hatched[0].contains(r#"width="100""#), "{hatched:?}");
+    assert!(picture.contains(">runs late<"), "{picture}");
+}
+
+#[test]
+fn a_hyperperiod_is_that_of_all_releases() {
+    let trace = periodic(["a", "b"], 4, [1, 2], 4000);
+    assert_eq!(first_hyperperiod(&trace, 100), Some(ms(4)));
+    // Nothing is left out of a short trace.
+    assert_eq!(first_hyperperiod(&trace, 2000), None);
+    assert_eq!(first_hyperperiod(&periodic(["a", "b"], 4, [1, 2], 4), 0), None);
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None), ("b", None)]);
+    use takt_core::record::Outcome::Completed;
+    for (at, task) in [(0, 0), (5, 1), (6, 0), (12, 0), (14, 1), (18, 0), (23, 1), (24, 0), (30, 0), (32, 1), (100, 0)]
+    {
+        let job = if task == 0 { at as u64 / 6 } else { (at as u64 - 5) / 9 };
+        s.release(at, task, job, None).start(at, task, job, 0).done(at + 1, task, job, 0, Completed, 1);
+    }
+    // The last release is not 6 ms after the one before it.
+    assert_eq!(first_hyperperiod(&s.end(200), 0), None);
+    s.trace.records.retain(|r| r.record.at < ms(100));
+    assert_eq!(first_hyperperiod(&s.end(200), 0), Some(ms(5 + 18)));
+    s.trace.header.window_lengths = vec![Span::from_ms(20), Span::from_ms(30)];
+    assert_eq!(first_hyperperiod(&s.end(200), 0), Some(ms(50)));
 }

@@ -1,6 +1,6 @@
 //! The figures of a schedule while it runs, on stories whose numbers were worked out by hand.
 
-use crate::common::{Story, edf, ms};
+use crate::common::{Story, edf, ms, write};
 use takt_core::model::TaskId;
 use takt_core::record::{Outcome, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
@@ -151,5 +151,53 @@ fn a_task_that_returns_is_not_gone() {
         assert_eq!(at(&trace, ms(7)).0.tasks[0].state, TaskState::Gone);
         let state = at(&trace, ms(12)).0.tasks[0].state;
         assert_eq!(state == TaskState::Gone, failed, "{state:?}");
+    }
+}
+
+/// A run calls policies that it learns of `loaded-1` and so on, until their names are known.
+#[test]
+fn policies_of_commands_have_their_names_and_changes_are_events() {
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+    s.trace.header.alternatives = vec!["rm".into(), "loaded-1".into(), "loaded-2".into()];
+    s.push(5, RecordKind::Switch { domain: None, to: 1 }).push(8, RecordKind::Switch { domain: None, to: 0 });
+    let trace = s.end(20);
+    let mut live = Live::new(&trace.header);
+    let mut heard = Vec::new();
+    let mut take =
+        |live: &mut Live, number: usize| live.record(&trace.records[number], &mut |event| heard.push(event.kind));
+    assert_eq!(live.switched(), None);
+    take(&mut live, 0);
+    let at = |ms| Time::ZERO + Span::from_ms(ms);
+    live.name_loaded(["fifo"].into_iter());
+    live.changed(at(5), "policy fifo", &mut |_| panic!("a record has reported it"));
+    assert_eq!(live.switched(), Some((at(5), "fifo")));
+    live.changed(at(6), "set a.period=30ms", &mut |event| assert_eq!(event.kind, EventKind::Change));
+    take(&mut live, 1);
+    assert_eq!(live.switched(), Some((at(8), "rm")));
+    let events = live.snapshot().events;
+    let told: Vec<_> = events.iter().map(|e| (e.event.as_str(), e.detail.as_str())).collect();
+    assert_eq!(told, [("policy", "edf → fifo"), ("change", "set a.period=30ms"), ("policy", "fifo → rm")]);
+    assert_eq!(heard, [EventKind::Policy; 2]);
+}
+
+/// The header of a trace is written before the run learns a policy by a command. Its readers know the name.
+#[test]
+fn a_trace_has_the_names_of_policies_of_commands() {
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+    s.trace.header.alternatives = ["rm", "loaded-1", "loaded-2", "loaded-3"].map(str::to_owned).to_vec();
+    s.push(5, RecordKind::Switch { domain: None, to: 2 }).push(8, RecordKind::Switch { domain: None, to: 0 });
+    s.push(9, RecordKind::Switch { domain: None, to: 1 });
+    let mut trace = s.end(20);
+    let commands = [(5, "policy rr:quantum=2ms"), (8, "policy rm"), (9, "policy /a/b.wasm"), (9, "set a.period=30ms")];
+    let change = |(at, command): (i64, &str)| takt_trace::Change {
+        at: Time::ZERO + Span::from_ms(at),
+        uid: 0,
+        pid: 7,
+        command: command.to_owned(),
+    };
+    trace.changes = commands.map(change).to_vec();
+    for format in [takt_trace::Format::JsonLines, takt_trace::Format::Csv] {
+        let read = takt_trace::read(&write(&trace, format)[..], format).expect("a trace");
+        assert_eq!(read.header.alternatives, ["rm", "loaded-1", "rr:quantum=2ms", "loaded-3"]);
     }
 }

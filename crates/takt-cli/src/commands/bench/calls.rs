@@ -6,7 +6,6 @@ use super::options::Common;
 use crate::failure::Failure;
 use crate::files;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::futex;
 use serde_json::json;
@@ -15,6 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use takt::report::Cell;
 use takt_client::{Client, Error, Segment};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
@@ -165,7 +165,7 @@ fn step(count: usize) -> Figures {
     };
     let policy = takt_workload::policy_from_text("edf").expect("EDF is a policy");
     let system = System { tasks: vec![task], ..System::new(CpuSet::single(0), policy) };
-    let mut engine = crate::input::engine(system).expect("a system that can be scheduled");
+    let mut engine = takt::load::engine(system).expect("a system that can be scheduled");
     engine.step(Time::ZERO, &[], &mut ());
     let mut times = Vec::with_capacity(jobs);
     for job in 0..(jobs - 1) as u64 {

@@ -6,13 +6,13 @@ use super::options::Rounds;
 use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{Cell, table};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use takt::report::{Cell, table};
 use takt_workload::Code;
 
 /// Measure the CPU time for decoding each frame of a movie

@@ -7,13 +7,13 @@ use super::options::Common;
 use super::schedules::{HARDER, SCHEDULES};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use takt::report::Cell;
 use takt_linux::leftovers;
 use takt_workload::Code;
 

@@ -1,8 +1,8 @@
 //! Figures of many values: median, 99th percentile, maximum.
 
-use crate::report::{Cell, short};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use takt::report::{Cell, short};
 use takt_core::time::Span;
 
 /// Figures of one round, or the medians of several rounds' figures. Nanoseconds.

@@ -5,9 +5,9 @@ use super::lab::{Child, Claim, Lab, RunOptions};
 use super::options::Common;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
+use takt::report::Cell;
 use takt_core::time::Span;
 use takt_linux::timer::now;
 

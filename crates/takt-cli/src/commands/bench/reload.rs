@@ -7,11 +7,11 @@ use crate::control::client::{self, Connection};
 use crate::control::wire::{Reply, Request};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use takt::report::Cell;
 use takt_core::time::Span;
 use takt_workload::Code;
 

@@ -4,15 +4,15 @@ use super::figures::{cpu_time, median};
 use super::lab::{Session, reached};
 use super::options::{Form, Rounds};
 use crate::failure::Failure;
-use crate::header::header;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::table;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use takt::header::header;
+use takt::report::table;
 use takt_core::model::PolicySpec;
 use takt_core::record::{Record, Sink};
 use takt_core::scenario::Scenario;
@@ -126,8 +126,7 @@ fn read(set: &Set) -> Result<Workload, Failure> {
 
 fn simulate(workload: &Workload, mode: Mode, length: Span, trace: &Path) -> Result<Run, Failure> {
     let wrong = |e: io::Error| Failure::file("write", trace, &e);
-    let mut engine =
-        crate::input::engine(workload.system.clone()).map_err(|e| super::super::sim::unsuitable(workload, &e))?;
+    let mut engine = takt::load::engine(workload.system.clone()).map_err(|e| takt::Error::unsuitable(workload, &e))?;
     let scenario = Scenario::default();
     let mut bytes = 0;
     let start = cpu_time();

@@ -5,7 +5,6 @@ use super::lab::{Child, Claim, Lab, RunOptions, start_of};
 use super::options::Common;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
@@ -16,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use takt::report::Cell;
 use takt_core::time::Span;
 use takt_workload::Code;
 

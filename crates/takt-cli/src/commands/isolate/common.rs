@@ -52,6 +52,6 @@ pub(super) fn open() -> Result<Isolator<Linux>, Failure> {
 }
 
 /// This machine for looking at isolations.
-pub(super) fn look() -> Result<Isolator<Linux>, Failure> {
+pub(crate) fn look() -> Result<Isolator<Linux>, Failure> {
     Isolator::new(Linux::look()).map_err(failure)
 }

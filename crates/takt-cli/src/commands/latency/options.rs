@@ -21,7 +21,8 @@ pub(super) struct Sweep {
     /// Number of rounds; intervals need at least three
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
-    /// CPU of the task; by default the last one
+    /// CPU of the task; by default the last one that `takt isolate create` has isolated, or else the last one. On an isolated CPU the task is in the
+    /// set of the isolation
     #[arg(long, value_name = "N")]
     pub(super) cpu: Option<usize>,
     /// Priority of the task where it is in SCHED_FIFO

@@ -1,8 +1,8 @@
 //! Results for people and for programs.
 
-use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt::report::{Cell, aligned};
 use takt_core::time::Span;
 use takt_latency::{Agreement, Claim, Difference, Figures, Interval, QUANTILES, Results, difference};
 

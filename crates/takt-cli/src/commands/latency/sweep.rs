@@ -8,13 +8,14 @@ use super::scenario::{Place, Scenario};
 use super::stress::{Load, Running, reason};
 use super::tracer::{Account, Tracer};
 use super::windows::Plan;
+use crate::commands::isolate::common::look;
 use crate::failure::Failure;
 use crate::interruption::Interruption;
 use crate::progress::Progress;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
@@ -57,6 +58,8 @@ struct Experiment<'a> {
     tracer: Option<Tracer>,
     /// Whether cyclictest measures, too: the same wake-ups count for both.
     beside_peer: bool,
+    /// The isolation that has the CPU: its name and its set, in which the task is.
+    isolated: Option<(String, PathBuf)>,
 }
 
 /// The body of a measuring process.
@@ -87,6 +90,28 @@ fn chosen(args: &Sweep) -> Vec<Scenario> {
     }
 }
 
+/// The CPU of the task, and the isolation that has it. `here` are the CPUs of this process.
+///
+/// # Errors
+/// It is none of these, and not isolated.
+fn target<'i>(
+    wanted: Option<usize>,
+    here: &CpuSet,
+    isolations: &'i [isolate::Status],
+) -> Result<(usize, Option<&'i isolate::Status>), Failure> {
+    // That of a run is the run's.
+    let open = || isolations.iter().filter(|isolation| isolation.complete && !isolation.of_run);
+    let default = || open().flat_map(|isolation| isolation.cpus.iter()).max().or_else(|| here.iter().last());
+    let cpu = wanted.or_else(default).unwrap_or(0);
+    match open().find(|isolation| isolation.cpus.contains(cpu)) {
+        None if !here.contains(cpu) => {
+            let message = format!("CPU {cpu} is not one of CPU {here}, which this process may use");
+            Err(Failure::machine(Code::MissingCpu, message, "choose another --cpu"))
+        }
+        isolation => Ok((cpu, isolation)),
+    }
+}
+
 /// Whether the command of the load works at all, found before anything is measured.
 fn try_load(load: &Load) -> Result<(), Failure> {
     let mut running = load.start(Duration::from_secs(10), None, None)?;
@@ -113,15 +138,15 @@ fn check_memory(load: &Load) -> Result<(), Failure> {
 }
 
 pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
-    let here = rt::affinity(0)?;
-    let last = here.iter().last().unwrap_or(0);
-    let cpu = args.cpu.unwrap_or(last);
-    if !here.contains(cpu) {
-        let message = format!("CPU {cpu} is not one of CPU {here}, which this process may use");
-        let fix = format!(
-            "choose another --cpu; an isolated one is measured by takt isolate run -- takt latency --cpu {cpu}"
-        );
-        return Err(Failure::machine(Code::MissingCpu, message, &fix));
+    let isolations = look().map(|isolator| isolator.status()).unwrap_or_default();
+    let (cpu, isolation) = target(args.cpu, &rt::affinity(0)?, &isolations)?;
+    let isolated = isolation.map(|isolation| (isolation.name.clone(), PathBuf::from(&isolation.group)));
+    if let Some((name, group)) = &isolated
+        && let Err(e) = rustix::fs::access(group.join("cgroup.procs"), rustix::fs::Access::WRITE_OK)
+    {
+        let message =
+            format!("this process cannot enter the isolation `{name}` of CPU {cpu}: {}: {e}", group.display());
+        return Err(Failure::machine(Code::MissingCapability, message, "run it as root, or choose another --cpu"));
     }
     let interruption = Interruption::wait().map_err(|e| Failure::thread(&e))?;
     let run = RunId::new()?;
@@ -152,7 +177,7 @@ pub(super) fn measure(args: &Sweep) -> Result<Results, Failure> {
         None => None,
     };
     let beside_peer = chosen(args).iter().any(|scenario| scenario.place == Place::Peer);
-    let experiment = Experiment { args, run, cpu, load, interruption, tracer, beside_peer };
+    let experiment = Experiment { args, run, cpu, load, interruption, tracer, beside_peer, isolated };
     let mut results = experiment.rounds()?;
     results.notes.extend(untraced);
     Ok(results)
@@ -239,6 +264,8 @@ impl Experiment<'_> {
                 "{uncovered} late samples are not explained: the kernel's trace of their round was longer than its ring. More --rounds are shorter ones"
             ));
         }
+        let isolated = self.isolated.as_ref().map(|(name, _)| format!("the task is in the isolation `{name}`"));
+        results.notes.extend(isolated);
         results.notes.extend(gap_note(self.cpu, watched, &gaps).or(no_gaps));
         results.notes.extend(noise_note(self.cpu, sources));
         results.notes.extend(timerlat_note(self.cpu, args.priority, stages).or(no_timerlat));
@@ -252,6 +279,10 @@ impl Experiment<'_> {
     fn once(&self, scenario: Scenario, round: usize, count: usize) -> Result<Taken, Trouble> {
         if self.interruption.is_wanted() {
             return Err(interrupted());
+        }
+        if let Some((name, _)) = self.isolated.as_ref().filter(|_| scenario.place != Place::Shared) {
+            let why = format!("CPU {} is isolated by `{name}`, and this scenario places its task itself", self.cpu);
+            return Err(Trouble::Skipped(why));
         }
         if scenario.place == Place::Peer {
             return self.peer(count);
@@ -369,7 +400,7 @@ impl Experiment<'_> {
         }
         let mut command = Command::new("/proc/self/exe");
         command.args(arguments);
-        if let Some(group) = enter {
+        if let Some(group) = enter.or(self.isolated.as_ref().map(|(_, set)| set.as_path())) {
             command.arg("--enter").arg(group);
         }
         command.args(match body {
@@ -596,5 +627,34 @@ mod tests {
         let measured = Measured { pid: 1, stolen: 0, throttled: 0, samples };
         assert_eq!(counted(&measured, true).samples, [of(1000, 20), of(2000, 2500), of(5000, 30), of(6000, 1000)]);
         assert!(counted(&measured, false).samples.is_empty(), "all of them warm up");
+    }
+
+    #[test]
+    fn a_cpu_that_is_isolated_is_measured_in_its_isolation() {
+        let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
+        let isolation = |name: &str, cpus: &[usize], complete, of_run| isolate::Status {
+            name: name.into(),
+            cpus: set(cpus),
+            group: format!("/sys/fs/cgroup/{name}"),
+            steps: Vec::new(),
+            settings: 0,
+            members: Vec::new(),
+            complete,
+            of_run,
+        };
+        let here = set(&[0, 1]);
+        let found = |wanted, isolations: &[isolate::Status]| {
+            let target = target(wanted, &here, isolations);
+            target.map(|(cpu, isolation)| (cpu, isolation.map(|i| i.name.clone()))).map_err(|e| e.text().to_owned())
+        };
+        let rt = || Some("rt".to_owned());
+        let isolated = [isolation("rt", &[2, 3], true, false), isolation("run", &[4], true, true)];
+        assert_eq!(found(None, &[]), Ok((1, None)));
+        assert_eq!(found(None, &isolated), Ok((3, rt())), "the last isolated one");
+        assert_eq!(found(Some(2), &isolated), Ok((2, rt())));
+        assert_eq!(found(Some(0), &isolated), Ok((0, None)));
+        assert!(found(Some(4), &isolated).unwrap_err().contains("CPU 4 is not one of CPU 0-1"), "that of a run");
+        assert!(found(Some(9), &isolated).is_err());
+        assert_eq!(found(None, &[isolation("rt", &[3], false, false)]), Ok((1, None)), "a part of an isolation");
     }
 }

@@ -7,13 +7,13 @@ use super::output::{self, Recorder};
 use super::steps;
 use crate::failure::Failure;
 use crate::files;
-use crate::header;
 use crate::input::{Input, duration, warn};
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{Cell, Summary, table};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use takt::header;
+use takt::report::{Cell, Summary, table};
 use takt_core::model::TaskId;
 use takt_core::record::Record;
 use takt_core::stats::Responses;
@@ -178,7 +178,7 @@ fn decode(read: &Read, name: &str, bytes: &[u8], mut workload: Workload, table: 
         writer.finish(decoded.dropped + u64::from(decoded.damage.is_some()))?;
     }
     let n = workload.tasks.len();
-    let mut engine = crate::input::engine(table.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
+    let mut engine = takt::load::engine(table.system.clone()).map_err(|e| takt::Error::unsuitable(&workload, &e))?;
     let mut responses = Responses::new(n);
     let mut records: Vec<Record> = Vec::new();
     takt_sim::replay(&mut engine, &decoded.steps, &mut (&mut responses, &mut records));
@@ -196,16 +196,16 @@ fn decode(read: &Read, name: &str, bytes: &[u8], mut workload: Workload, table: 
         simulated: false,
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut recorder = Recorder::new(&read.output, header::header(&workload, "run", Some(length)))?;
+    let mut recorder = Recorder::new(&read.output, header::header(&workload, "run", Some(length)), &workload)?;
     recorder.begin(false, |_| ());
     decoded.records.iter().for_each(|record| recorder.record(record));
     if read.output.json {
         let more = json!({"source": "mcu", "records": decoded.records.len(), "differing_from_replay": differing,
                           "dropped": decoded.dropped, "misuses": decoded.misuses, "faults": decoded.faults.len(),
                           "damaged_at_byte": decoded.damage.as_ref().map(|(at, _)| *at), "figures": decoded.figures_json()});
-        summary.write_json(more, &summary.remarks(), |task| decoded.task_json(task), &mut out)?;
+        summary.write_json(more, summary.remarks(), |task| decoded.task_json(task), &mut out)?;
     } else if read.output.for_people() {
-        let policy = crate::report::policy(workload.policy());
+        let policy = takt::report::policy(workload.policy());
         writeln!(out, "{name}: {}, policy {policy}, {length} on the board", workload.source.name)?;
         decoded.print(&workload, records.len(), differing, &mut out)?;
         writeln!(out)?;

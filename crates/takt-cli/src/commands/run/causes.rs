@@ -1,14 +1,18 @@
 //! Why jobs of a run missed their deadlines: by what the machine did, or by what their programs needed.
 
-use crate::report::short;
 use serde_json::{Value, json};
+use takt::report::short;
 use takt_core::cpus::CpuSet;
 use takt_core::model::Task;
 use takt_core::record::JobId;
+use takt_core::stats::Counts;
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_exec::{Report, TaskEnd};
 use takt_workload::{TaskInfo, Workload};
+
+/// A job without a budget may use so many hundredths more than its runtime before it is named.
+const TOLERANCE: i64 = 10;
 
 /// How long the task's processes waited for a CPU while they had one assigned, the CPU time that they used, the most that one of its
 /// jobs used, and how they ended.
@@ -27,7 +31,7 @@ pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) ->
     let mut found = disturbances(workload, report);
     found.extend(throttled(workload, report, realtime));
     if report.counts.iter().any(|counts| counts.missed > 0) {
-        found.extend(needy(workload, report));
+        found.extend(needy(workload, &report.most_used, &report.counts));
         found.extend(silent(workload, report));
     }
     found
@@ -133,12 +137,16 @@ fn is_cut(used: Span, waited: Option<Span>, whole: Span, (runtime, period): (Spa
     i128::from(wanted.ns()) * 100 >= supply * 98 && waited.is_none_or(|waited| waited * 2 >= period - runtime)
 }
 
-/// Tasks whose jobs used more CPU time than was declared or reserved for them.
-fn needy(workload: &Workload, report: &Report) -> Vec<String> {
-    let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&report.most_used);
+/// Tasks whose jobs used more CPU time than was declared or reserved for them, and the other tasks that missed deadlines.
+fn needy(workload: &Workload, most_used: &[Option<(JobId, Work)>], counts: &[Counts]) -> Vec<String> {
+    let policy = workload.policy();
+    let by_policy = policy.reservations().is_some() || policy.servers().is_some();
+    let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(most_used);
     let needy = |((info, task), most): ((&TaskInfo, &Task), &Option<(JobId, Work)>)| {
         let (job, used) = (*most)?;
         let used = used.nominal_time();
+        // A budget takes account of any excess. Without one, small ones are those of the program's start and end of a job.
+        let tolerance = if by_policy || task.budget.is_some() { 0 } else { TOLERANCE };
         let (what, most) = match (task.runtime, task.reservation) {
             (Some(runtime), _) => ("`runtime`", runtime),
             (None, Some(reservation)) => ("`reservation`", reservation.budget),
@@ -146,14 +154,49 @@ fn needy(workload: &Workload, report: &Report) -> Vec<String> {
         };
         let first = if job == 0 && !info.init { ", with the start of its program (see `init:`)" } else { "" };
         let text = format!("job {job} of {} used {} of CPU time{first}; its {what} is {most}", info.name, short(used));
-        (used > most).then_some(text)
+        (used > most + most / 100 * tolerance).then(|| (info.name.clone(), text))
     };
-    tasks.filter_map(needy).collect()
+    let mut found: Vec<(String, String)> = tasks.filter_map(needy).collect();
+    let missed = workload.tasks.iter().zip(counts).filter(|(_, counts)| counts.missed > 0);
+    let missed = missed.map(|(info, _)| info.name.as_str()).filter(|name| found.iter().all(|(own, _)| own != name));
+    let suffered = match missed.collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        [only] => format!("; {only} missed deadlines"),
+        [first, second] => format!("; {first} and {second} missed deadlines"),
+        [first, others @ ..] => format!("; {first} and {} more tasks missed deadlines", others.len()),
+    };
+    if let Some((_, last)) = found.last_mut() {
+        last.push_str(&suffered);
+    }
+    found.into_iter().map(|(_, text)| text).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_used_more_than_its_runtime_is_named_with_the_tasks_that_missed() {
+        let load = |policy: &str| {
+            let text = format!(
+                "policy: {policy}\ncpus: 0\ntasks:\n- {{name: greedy, cmd: x, init: yes, period: 100ms, runtime: 12ms}}\n\
+                 - {{name: control, cmd: x, init: yes, period: 100ms, runtime: 8ms}}\n"
+            );
+            let source = takt_workload::Source { name: "w.yaml".into(), text };
+            takt_workload::load(source, &takt_workload::Options::default()).expect("a workload")
+        };
+        let used = |ms| Some((3, Work::nominal(Span::from_us(ms))));
+        let missed = |missed| Counts { missed, ..Counts::default() };
+        let (edf, cbs) = (load("edf"), load("cbs"));
+        assert_eq!(
+            needy(&edf, &[used(47_000), used(8_000)], &[missed(0), missed(5)]),
+            ["job 3 of greedy used 47.00ms of CPU time; its `runtime` is 12ms; control missed deadlines"]
+        );
+        // The work of a program before and after its job is no cause.
+        assert!(needy(&edf, &[used(12_100), used(8_700)], &[missed(0), missed(5)]).is_empty());
+        assert_eq!(needy(&cbs, &[used(12_100), used(8_000)], &[missed(5), missed(0)]).len(), 1, "a budget is exceeded");
+        assert!(needy(&edf, &[None, None], &[missed(5), missed(5)]).is_empty());
+    }
 
     #[test]
     fn throttling_shows_in_what_processes_used_and_waited_for() {

@@ -2,7 +2,8 @@
 
 use super::curves::{self, Dot, Panel, Picture};
 use super::experiment::{self, Common};
-use super::load::{Policies, Seeds, cells, fingerprint, late_text, millionths, policies, quoted, runs_of, seeds};
+use super::fingerprint::fingerprint;
+use super::load::{Policies, Seeds, cells, described, late_text, millionths, policies, quoted, runs_of, seeds};
 use super::part::Block;
 use super::state::{Found, Subject};
 use super::statistics::{Mean, mean};
@@ -62,6 +63,9 @@ pub(super) struct Args {
     /// Draw the fewest jobs of each second over time, with a panel for each number of copies
     #[arg(long, value_name = "OUT.svg", conflicts_with = "shard")]
     pub(super) over_time: Option<PathBuf>,
+    /// Write a row for every run
+    #[arg(long, value_name = "OUT.csv", conflicts_with = "shard")]
+    pub(super) runs: Option<PathBuf>,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -255,7 +259,7 @@ impl Cases<'_> {
             let draw = |below: u64, what| rng::draw_up_to(below.saturating_sub(1), seed ^ COPIES, copy as u64, what);
             takt_workload::shift(task, Span::from_ns(draw(period, 0) as i64), draw(entries, 1));
         }
-        let mut engine = crate::input::engine(system).ok()?;
+        let mut engine = takt::load::engine(system).ok()?;
         let mut rates = Rates::new(case.copies.clone(), SECOND, length);
         takt_sim::simulate(&mut engine, &case.workload.scenario, length, &mut rates, |_| ());
         let totals = engine.totals();
@@ -277,8 +281,9 @@ pub(super) fn run(args: &Args) -> Outcome {
         let message = format!("within {} there is no whole second in which all copies are at work", args.duration);
         return Err(Failure::input(Code::OutOfRange, message, "raise `--duration`"));
     }
-    let _outputs =
-        ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
+    args.common.drawn(args.common.pictures().chain(&args.over_time).next().is_some())?;
+    let written = args.common.pictures().chain(&args.over_time).chain(&args.runs);
+    let _outputs = ready(std::iter::once(&args.file).chain(&args.common.state), written)?;
     let names = cases.names();
     let layout = args.common.layout(vec![cases.seeds(); cases.cases.len()], BLOCK)?;
     let subject = Subject { command: COMMAND, setup: cases.setup(), questions: names.len(), layout };
@@ -286,10 +291,12 @@ pub(super) fn run(args: &Args) -> Outcome {
     let Some(found) = found else { return Ok(Verdict::Done) };
     let counts: Vec<usize> = found.iter().map(|(runs, _)| *runs as usize).collect();
     let table = Table::new(&cases, found.into_iter().map(|(_, runs)| runs));
-    for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
-        if let Some(path) = path {
-            files::write(path, text)?;
-        }
+    if let Some(path) = &args.runs {
+        files::write(path, table.single_runs())?;
+    }
+    table.draw(&subject.setup)?;
+    if let Some(path) = &args.over_time {
+        files::write(path, table.over_time())?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
@@ -317,18 +324,22 @@ struct Table<'a> {
     cases: &'a Cases<'a>,
     names: Vec<String>,
     runs: Vec<Vec<Vec<Option<Run>>>>,
+    /// By number of copies, the seed of each run.
+    seeds: Vec<Vec<u64>>,
 }
 
 impl<'a> Table<'a> {
     fn new(cases: &'a Cases<'a>, found: impl Iterator<Item = Runs>) -> Table<'a> {
         let names = cases.names();
         let mut runs = vec![vec![Vec::new(); names.len()]; cases.cases.len()];
+        let mut seeds = Vec::new();
         for (of_number, found) in runs.iter_mut().zip(found) {
+            seeds.push(found.0.keys().map(|index| cases.args.seeds.0 + index).collect());
             for (policy, run) in found.0.into_values().flat_map(|runs| runs.into_iter().enumerate()) {
                 of_number[policy].push(run);
             }
         }
-        Table { cases, names, runs }
+        Table { cases, names, runs, seeds }
     }
 
     fn count(&self, number: usize) -> usize {
@@ -358,6 +369,25 @@ impl<'a> Table<'a> {
         text
     }
 
+    /// Every run as CSV. A policy that refuses so many copies has no run.
+    fn single_runs(&self) -> String {
+        let mut text = "copies,seed,policy,released,met,worst,typical\n".to_owned();
+        let cell =
+            |value: Option<f64>, digits: usize| value.map_or_else(String::new, |value| format!("{value:.digits$}"));
+        for (number, seeds) in self.seeds.iter().enumerate() {
+            for (index, seed) in seeds.iter().enumerate() {
+                for (name, runs) in self.names.iter().zip(&self.runs[number]) {
+                    let Some(run) = &runs[index] else { continue };
+                    let (worst, typical) = (cell((WORST.1)(run), 0), cell((TYPICAL.1)(run), 4));
+                    let (count, name) = (self.count(number), quoted(name));
+                    writeln!(text, "{count},{seed},{name},{},{},{worst},{typical}", run.released, run.met)
+                        .expect("a string takes all");
+                }
+            }
+        }
+        text
+    }
+
     fn point(&self, number: usize) -> Value {
         let policy = |policy: usize| {
             let mut object = json!({"policy": self.names[policy], "proven": self.proven(number, policy)});
@@ -379,32 +409,40 @@ impl<'a> Table<'a> {
         u64::from(all.copied().max().unwrap_or(0) / 5 + 1) * 5_000_000
     }
 
-    fn draw(&self, across: &str, points: &[u64], panels: &[Panel]) -> String {
+    /// Gives the picture of these panels to `with`.
+    fn picture<T>(&self, across: &str, points: &[u64], panels: &[Panel], with: impl FnOnce(&Picture<'_>) -> T) -> T {
         let args = self.cases.args;
         let file = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let system = &self.cases.cases[0][0].workload.system;
         let (cpus, late, Seeds(first, last)) = (system.cpus.len(), late_text(system.late), args.seeds);
         let seeds = if first == last { format!("seed {first}") } else { format!("seeds {first} to {last}") };
         let note = format!("{file}, CPUs: {cpus}, {seeds}, each {}; late jobs: {late}", args.duration);
-        let title = format!("Jobs of the slowest {} per second", args.copies.name);
+        let usual = || format!("Jobs of the slowest {} per second", args.copies.name);
+        let title = args.common.title.clone().unwrap_or_else(usual);
         let bars = "bars: 95 % confidence intervals of the means over the seeds";
-        curves::svg(&Picture { title: &title, note: &note, bars, across, points, panels })
+        let (whole, size) = (true, args.common.size);
+        with(&Picture { title: &title, note: &note, bars, across, points, panels, whole, size })
     }
 
-    /// The worst and the typical second over the number of copies.
-    fn picture(&self) -> String {
+    /// Draws the worst and the typical second over the number of copies.
+    fn draw(&self, setup: &Value) -> Result<(), Failure> {
         let dot = |mean: Mean| Dot::around(millionths(mean.value), millionths(mean.half.unwrap_or(0.0)));
         let line = |policy, measure| (0..self.runs.len()).map(|n| self.mean(n, policy, measure).map(dot)).collect();
         let panel = |title: &str, measure: Measure| Panel {
             title: title.into(),
             unit: "jobs per second".into(),
             top: self.top(),
-            worth: self.top(),
             lines: self.names.iter().enumerate().map(|(p, name)| (name.clone(), line(p, measure))).collect(),
         };
         let panels = [panel("in the worst second", WORST), panel("mean over the seconds", TYPICAL)];
+        let text = |panel: usize, policy: usize, number: usize| {
+            let runs = self.runs[number][policy].iter().flatten().count();
+            let mean = self.mean(number, policy, [WORST, TYPICAL][panel]);
+            described(mean, runs).unwrap_or_else(|| "refused".into())
+        };
         let points: Vec<u64> = (0..self.runs.len()).map(|n| self.count(n) as u64 * 1_000_000).collect();
-        self.draw(&format!("copies of {}", self.cases.args.copies.name), &points, &panels)
+        let across = format!("copies of {}", self.cases.args.copies.name);
+        self.picture(&across, &points, &panels, |picture| self.cases.args.common.draw(picture, setup, &text))
     }
 
     /// The fewest of each second, the mean over the seeds.
@@ -420,14 +458,13 @@ impl<'a> Table<'a> {
             title: format!("{}: {}", self.cases.args.copies.name, self.count(number)),
             unit: "jobs per second".into(),
             top: self.top(),
-            worth: self.top(),
             lines: (self.names.iter().enumerate())
                 .map(|(policy, name)| (name.clone(), (0..seconds).map(|s| dot(number, policy, s)).collect()))
                 .collect(),
         };
         let panels: Vec<Panel> = (0..self.runs.len()).map(panel).collect();
         let points: Vec<u64> = (first..first + seconds).map(|second| second as u64 * 1_000_000).collect();
-        self.draw("end of the second (s)", &points, &panels)
+        self.picture("end of the second (s)", &points, &panels, curves::svg)
     }
 }
 

@@ -5,49 +5,69 @@ use std::fmt::Write;
 use takt_trace::gantt::{escape, page};
 
 /// A picture of curves.
-pub(super) struct Picture<'a> {
-    pub(super) title: &'a str,
+pub(in crate::commands) struct Picture<'a> {
+    pub(in crate::commands) title: &'a str,
     /// Lines below the title.
-    pub(super) note: &'a str,
+    pub(in crate::commands) note: &'a str,
     /// The meaning of bars, as the last line below the title; left out where there are no bars.
-    pub(super) bars: &'a str,
+    pub(in crate::commands) bars: &'a str,
     /// The label of the axis of points, with its unit.
-    pub(super) across: &'a str,
+    pub(in crate::commands) across: &'a str,
     /// In millionths, ascending.
-    pub(super) points: &'a [u64],
-    pub(super) panels: &'a [Panel],
+    pub(in crate::commands) points: &'a [u64],
+    pub(in crate::commands) panels: &'a [Panel],
+    /// Points are counts, so that nothing between two of them is a tick.
+    pub(in crate::commands) whole: bool,
+    /// Width and height in pixels. By default, panels have a usual size.
+    pub(in crate::commands) size: Option<Size>,
+}
+
+impl Picture<'_> {
+    /// Whether a value has a bar.
+    pub(super) fn has_bars(&self) -> bool {
+        self.panels.iter().flat_map(|p| &p.lines).any(|(_, dots)| dots.iter().flatten().any(|dot| dot.has_bar()))
+    }
+}
+
+/// Width and height in pixels.
+pub(in crate::commands) type Size = (i64, i64);
+
+/// A size as text, such as `900x500`.
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    let form = || "write width and height in pixels, from 200 to 10000, as in `900x500`".to_owned();
+    let (width, height) = text.split_once('x').ok_or_else(form)?;
+    let side = |text: &str| text.parse().ok().filter(|side| (200..=10_000).contains(side)).ok_or_else(form);
+    Ok((side(width)?, side(height)?))
 }
 
 /// One field of curves.
-pub(super) struct Panel {
+pub(in crate::commands) struct Panel {
     /// The name of the values; empty for a picture whose title says it.
-    pub(super) title: String,
+    pub(in crate::commands) title: String,
     /// The values' unit, beside the axis.
-    pub(super) unit: String,
-    /// The value at the upper end.
-    pub(super) top: u64,
-    /// The label of `top` at the axis, in millionths.
-    pub(super) worth: u64,
+    pub(in crate::commands) unit: String,
+    /// The value at the upper end, in millionths.
+    pub(in crate::commands) top: u64,
     /// The same names in each panel, with a dot for each point; none where nothing is known.
-    pub(super) lines: Vec<(String, Vec<Option<Dot>>)>,
+    pub(in crate::commands) lines: Vec<(String, Vec<Option<Dot>>)>,
 }
 
 /// A value, and how far up and down from it the true one may be; zero in both directions draws no bar.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dot {
-    pub(super) value: u64,
-    pub(super) below: u64,
-    pub(super) above: u64,
+pub(in crate::commands) struct Dot {
+    pub(in crate::commands) value: u64,
+    pub(in crate::commands) below: u64,
+    pub(in crate::commands) above: u64,
 }
 
 impl Dot {
     /// A value with a confidence interval of this half width.
-    pub(super) fn around(value: u64, half: u64) -> Dot {
+    pub(in crate::commands) fn around(value: u64, half: u64) -> Dot {
         Dot { value, below: half, above: half }
     }
 
     /// The highest that the true value may be.
-    pub(super) fn top(self) -> u64 {
+    pub(in crate::commands) fn top(self) -> u64 {
         self.value + self.above
     }
 
@@ -62,10 +82,11 @@ impl Dot {
 }
 
 /// Colours in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
-const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#999999"];
+pub(super) const COLOURS: [&str; 8] =
+    ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#999999"];
 /// Dashes in turn. Their number and that of the markers have no factor in common with each other, so that lines with the same
 /// colour differ in both.
-const DASHES: [&str; 5] = ["none", "8 3", "3 3", "10 3 2 3", "1 2"];
+pub(super) const DASHES: [&str; 5] = ["none", "8 3", "3 3", "10 3 2 3", "1 2"];
 const MARKERS: usize = 7;
 /// More markers on a line would touch.
 const MARKERS_MOST: usize = 40;
@@ -74,6 +95,15 @@ const NAME_MOST: usize = 32;
 /// Width and height of the only panel, and of one among several.
 const ALONE: (i64, i64) = (560, 360);
 const SMALL: (i64, i64) = (340, 240);
+/// The least size of a panel. A picture is larger than requested where its panels would be smaller.
+const LEAST: (i64, i64) = (120, 80);
+/// Ticks of an axis of values, at most.
+const TICKS: usize = 6;
+/// Room for a number below the axis.
+const NUMBER: i64 = 50;
+/// A dash of lines that are the same, and the longest sequence of their dashes, in pixels.
+const DASH: usize = 6;
+const DASHES_MOST: usize = 24;
 /// Room beside a panel for numbers and the unit.
 const LEFT: i64 = 96;
 const TOP: i64 = 64;
@@ -121,6 +151,19 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
+/// Round numbers from `first` to `last`: multiples of 1, 2, 2.5 or 5 times a power of ten and of `unit`, at most `most` of them.
+fn ticks(first: u64, last: u64, unit: u64, most: usize) -> Vec<u64> {
+    if first == last {
+        return vec![first];
+    }
+    let powers = (0..18).map(|digits| 10_u64.pow(digits));
+    let tenths = powers.flat_map(|power| [10, 20, 25, 50].map(|tenths| tenths * power));
+    let mut steps = tenths.filter(|tenths| tenths % 10 == 0).map(|tenths| tenths / 10).filter(|step| step % unit == 0);
+    let count = |step: &u64| (last / step + 1 - first.div_ceil(*step)) as usize;
+    let step = steps.find(|step| count(step) <= most).unwrap_or(last - first);
+    (first.div_ceil(step)..=last / step).map(|k| k * step).collect()
+}
+
 /// Where panels of this size stand.
 struct Layout {
     size: (i64, i64),
@@ -141,7 +184,7 @@ impl Layout {
 }
 
 /// Draws the picture; empty without points.
-pub(super) fn svg(picture: &Picture<'_>) -> String {
+pub(in crate::commands) fn svg(picture: &Picture<'_>) -> String {
     if picture.points.is_empty() {
         return String::new();
     }
@@ -155,8 +198,12 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     let names: Vec<&str> =
         picture.panels.first().into_iter().flat_map(|p| &p.lines).map(|(name, _)| name.as_str()).collect();
     let longest = names.iter().map(|name| shortened(name).chars().count() as i64).max().unwrap_or(0);
+    let beside = 20 + 52 + (CHARACTER + 1) * longest;
+    if let Some((width, _)) = picture.size {
+        layout.size.0 = ((width - beside) / columns - LEFT).max(LEAST.0);
+    }
     let legend = layout.right() + 20;
-    let width = legend + 52 + (CHARACTER + 1) * longest;
+    let width = (layout.right() + beside).max(picture.size.map_or(0, |(width, _)| width));
     let mut notes: Vec<String> =
         picture.note.split('\n').flat_map(|note| wrapped(note, ((width - 32) / CHARACTER) as usize)).collect();
     let clipped = |dot: &Dot, panel: &Panel| dot.has_bar() && dot.is_clipped(panel.top) != (false, false);
@@ -166,7 +213,7 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
             .iter()
             .flat_map(|p| p.lines.iter().flat_map(move |(_, dots)| dots.iter().flatten().map(move |d| (d, p))))
     };
-    if dots().any(|(dot, _)| dot.has_bar()) {
+    if picture.has_bars() {
         let arrows = if dots().any(|(dot, panel)| clipped(dot, panel)) {
             "; an arrow head: it continues beyond the frame"
         } else {
@@ -177,6 +224,11 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     // A title of a panel needs a line of its own below the notes.
     let titled = picture.panels.iter().any(|p| !p.title.is_empty());
     layout.first = TOP + NOTE * (notes.len() as i64 - 1) + if titled { 16 } else { 0 };
+    let rows = (panels.max(1) as i64 + columns - 1) / columns;
+    let below = 56 - BELOW;
+    if let Some((_, height)) = picture.size {
+        layout.size.1 = ((height - layout.first - below) / rows - BELOW).max(LEAST.1);
+    }
     let mut body = String::new();
     line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(picture.title)));
     for (index, note) in notes.iter().enumerate() {
@@ -195,9 +247,9 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
         let title = if whole == name { String::new() } else { format!("<title>{whole}</title>") };
         line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{name}{title}</text>"#, legend + 44));
     }
-    let rows = (panels.max(1) as i64 + columns - 1) / columns;
-    let height = layout.first + (layout.size.1 + BELOW) * rows - BELOW + 56;
-    let height = height.max(layout.first + 18 * names.len() as i64 + 16);
+    let height = layout.first + (layout.size.1 + BELOW) * rows + below;
+    let height =
+        height.max(layout.first + 18 * names.len() as i64 + 16).max(picture.size.map_or(0, |(_, height)| height));
     let head = "<style>text{font:11px sans-serif;fill:#222}text.title{font-size:15px;font-weight:bold}.y{text-anchor:end}\
          .x{text-anchor:middle}text.panel{font-weight:bold}.grid{stroke:#ddd;fill:none}.axis{stroke:#444;fill:none}\
          polyline,.key{fill:none;stroke-width:1.6}.bar{fill:none;stroke-width:1}.mark{stroke-width:1}</style>";
@@ -248,22 +300,22 @@ fn frame(
     if !panel.title.is_empty() {
         line(body, format_args!(r#"<text x="{left}" y="{}" class="panel">{}</text>"#, top - 8, escape(&panel.title)));
     }
-    for fifth in 0..=5 {
-        let at = pixel(((top + high) - high * fifth / 5) * 10);
-        let label = ratio(panel.worth * fifth as u64 / 5);
-        // Large numbers are counts.
-        let label = if panel.worth >= 10_000_000 { label.trim_end_matches(".0") } else { &label };
+    // Large numbers are counts.
+    let is_count = panel.top >= 10_000_000;
+    for value in ticks(0, panel.top, 1, TICKS) {
+        let up = i128::from(value) * i128::from(high * 10) / i128::from(panel.top.max(1));
+        let at = pixel((top + high) * 10 - up as i64);
+        let label = ratio(value);
+        let label = if is_count { label.trim_end_matches(".0") } else { &label };
         line(body, format_args!(r#"<path d="M{left} {at}h{wide}" class="grid"/>"#));
         line(body, format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{label}</text>"#, left - 8));
     }
-    // Numbers below the axis are so far apart.
-    let fit = (wide / 50) as usize;
     let points = picture.points;
-    let whole = points.iter().all(|point| point % 1_000_000 == 0) && panel.worth >= 10_000_000;
-    for point in points.iter().step_by(points.len().div_ceil(fit)) {
-        let at = pixel(x(*point));
-        let label = ratio(*point);
-        let label = if whole { label.trim_end_matches(".0") } else { &label };
+    let unit = if picture.whole { 1_000_000 } else { 1 };
+    for point in ticks(points[0], points[points.len() - 1], unit, (wide / NUMBER).max(2) as usize) {
+        let at = pixel(x(point));
+        let label = ratio(point);
+        let label = if picture.whole { label.trim_end_matches(".0") } else { &label };
         line(body, format_args!(r#"<path d="M{at} {top}v{high}" class="grid"/>"#));
         line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{label}</text>"#, top + high + 18));
     }
@@ -290,43 +342,51 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, corner: (i64, i
     let mut bars_before = 0;
     for (index, (name, dots)) in panel.lines.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        // Lines that are the same take turns, and their markers are of different sizes.
-        let same = |(_, other): &&(String, Vec<Option<Dot>>)| other == dots;
-        let (before, alike) =
-            (panel.lines[..index].iter().filter(same).count(), panel.lines.iter().filter(same).count());
-        let style = match alike {
-            1 => style(index),
-            _ => format!(
-                r#"stroke="{colour}" stroke-dasharray="6 {}" stroke-dashoffset="-{}""#,
-                6 * (alike - 1),
-                6 * before
-            ),
+        // Lines that are the same between two points take turns there, and their markers are of different sizes.
+        let value = |dots: &[Option<Dot>], at: usize| dots.get(at).copied().flatten().map(|dot| dot.value);
+        let alike = |same: &dyn Fn(&[Option<Dot>]) -> bool| {
+            let before = panel.lines[..index].iter().filter(|(_, other)| same(other)).count();
+            (before, panel.lines.iter().filter(|(_, other)| same(other)).count())
         };
+        let at_point = |at: usize| alike(&|other| value(other, at) == value(dots, at));
+        let after = |at: usize| alike(&|other| [at, at + 1].iter().all(|at| value(other, *at) == value(dots, *at)));
         let known: Vec<(u64, Option<Dot>)> = points.iter().copied().zip(dots.iter().copied()).collect();
-        let every = known.len().div_ceil(MARKERS_MOST);
-        let (mut marks, mut at_point) = (Vec::new(), 0);
-        for part in known.split(|(_, dot)| dot.is_none()) {
-            let place = |(p, dot): &(u64, Option<Dot>)| Some((x(*p), y((*dot)?.value)));
-            let places: Vec<(i64, i64)> = part.iter().filter_map(place).collect();
-            if !places.is_empty() {
-                let path =
-                    places.iter().map(|(x, y)| format!("{},{}", pixel(*x), pixel(*y))).collect::<Vec<_>>().join(" ");
-                line(
-                    body,
-                    format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)),
-                );
-            }
-            // A point without neighbours has nothing but its marker.
-            let alone = places.len() == 1;
-            marks.extend(
-                places.iter().enumerate().filter(|(k, _)| alone || (at_point + k) % every == 0).map(|(_, at)| *at),
+        let place = |at: usize| Some((x(known[at].0), y(known.get(at)?.1?.value)));
+        let is_drawn = |at: &usize| place(*at).is_some() && known.get(at + 1).is_some_and(|(_, dot)| dot.is_some());
+        let segments: Vec<(usize, (usize, usize))> =
+            (0..known.len()).filter(is_drawn).map(|at| (at, after(at))).collect();
+        for run in segments.chunk_by(|(a, turn), (b, other)| a + 1 == *b && turn == other) {
+            let (before, alike) = run[0].1;
+            let style = match alike {
+                1 => style(index),
+                _ => {
+                    let dash = (DASHES_MOST / alike).clamp(2, DASH);
+                    let (gap, offset) = (dash * (alike - 1), dash * before);
+                    format!(r#"stroke="{colour}" stroke-dasharray="{dash} {gap}" stroke-dashoffset="-{offset}""#)
+                }
+            };
+            let ends = run.iter().map(|(at, _)| *at).chain([run[run.len() - 1].0 + 1]);
+            let path: Vec<String> = ends.filter_map(place).map(|(x, y)| format!("{},{}", pixel(x), pixel(y))).collect();
+            line(
+                body,
+                format_args!(
+                    r#"<polyline points="{}" {style}><title>{}</title></polyline>"#,
+                    path.join(" "),
+                    escape(name)
+                ),
             );
-            at_point += part.len() + 1;
         }
-        let size = 25 + 15 * (alike - 1 - before) as i64;
-        for (x, y) in marks {
-            let marker = marker(index, x, y, size);
-            line(body, format_args!(r#"<path d="{marker}" fill="{colour}" stroke="{colour}" class="mark"/>"#));
+        let every = known.len().div_ceil(MARKERS_MOST);
+        for at in 0..known.len() {
+            let Some((x, y)) = place(at) else { continue };
+            // A point without neighbours has nothing but its marker.
+            let alone = !is_drawn(&at) && (at == 0 || !is_drawn(&(at - 1)));
+            if alone || at % every == 0 {
+                let (before, alike) = at_point(at);
+                let step = 15.min(60 / alike);
+                let marker = marker(index, x, y, 25 + (step * (alike - 1 - before)) as i64);
+                line(body, format_args!(r#"<path d="{marker}" fill="{colour}" stroke="{colour}" class="mark"/>"#));
+            }
         }
         // Bars of several lines at one point stand side by side.
         let aside = 20 * bars_before - 10 * (with_bars - 1).max(0);
@@ -357,11 +417,16 @@ mod tests {
     use super::*;
 
     fn panel(title: &str, top: u64, lines: Vec<(String, Vec<Option<Dot>>)>) -> Panel {
-        Panel { title: title.into(), unit: "part".into(), top, worth: 1_000_000, lines }
+        Panel { title: title.into(), unit: "part".into(), top, lines }
     }
 
     fn drawn(points: &[u64], panels: &[Panel]) -> String {
-        svg(&Picture { title: "t", note: "n", bars: "bars: b", across: "load", points, panels })
+        sized(points, panels, None)
+    }
+
+    fn sized(points: &[u64], panels: &[Panel], size: Option<Size>) -> String {
+        let whole = false;
+        svg(&Picture { title: "t", note: "n", bars: "bars: b", across: "load", points, panels, whole, size })
     }
 
     fn picture(points: &[u64], top: u64, dots: &[Dot]) -> String {
@@ -413,10 +478,10 @@ mod tests {
         let dot = |value, half| Some(Dot::around(value, half));
         let lines = |dots: &[Vec<Option<Dot>>]| {
             let named = |(i, dots): (usize, &Vec<Option<Dot>>)| (format!("line {i}"), dots.clone());
-            let points = [1_000_000, 2_000_000, 3_000_000];
+            let points = [1_000_000, 2_000_000, 3_000_000, 4_000_000];
             drawn(&points[..dots[0].len()], &[panel("", 10, dots.iter().enumerate().map(named).collect())])
         };
-        let text = lines(&[vec![dot(5, 1)], vec![dot(5, 1)], vec![dot(6, 0)]]);
+        let text = lines(&[vec![dot(5, 1); 2], vec![dot(5, 1); 2], vec![dot(6, 0); 2]]);
         for part in [
             r#"stroke-dasharray="6 6" stroke-dashoffset="-0""#,
             r#"stroke-dasharray="6 6" stroke-dashoffset="-6""#,
@@ -430,8 +495,61 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         // An unknown value leaves a gap. A marker is in the legend.
-        let text = lines(&[vec![dot(5, 0), None, dot(5, 0)]]);
-        assert_eq!((text.matches("<polyline").count(), text.matches(r#"class="mark""#).count()), (2, 3));
+        let text = lines(&[vec![dot(5, 0), dot(5, 0), None, dot(5, 0)]]);
+        assert_eq!((text.matches("<polyline").count(), text.matches(r#"class="mark""#).count()), (1, 4));
+    }
+
+    /// Two lines fall to zero at different points, and are the same from there on.
+    #[test]
+    fn lines_at_zero_are_all_seen() {
+        let dots = |values: [u64; 4]| values.map(|value| Some(Dot::around(value, 0))).to_vec();
+        let lines = vec![("a".into(), dots([9, 0, 0, 0])), ("b".into(), dots([10, 5, 0, 0]))];
+        let text = drawn(&[1_000_000, 2_000_000, 3_000_000, 4_000_000], &[panel("", 10, lines)]);
+        let polylines: Vec<&str> = text.lines().filter(|line| line.starts_with("<polyline")).collect();
+        assert_eq!(polylines.len(), 4, "{text}");
+        for (number, turn) in [(1, "6 6\" stroke-dashoffset=\"-0"), (3, "6 6\" stroke-dashoffset=\"-6")] {
+            assert!(polylines[number].contains(turn) && polylines[number].contains("656.0,424.0"), "{polylines:?}");
+        }
+        assert!(polylines[0].contains("dasharray=\"none\""), "{polylines:?}");
+        // Eleven lines at zero all have their turn within the distance of two points.
+        let many: Vec<_> = (0..11).map(|n| (format!("line {n}"), dots([0; 4]))).collect();
+        let text = drawn(&[1_000_000, 2_000_000, 3_000_000, 4_000_000], &[panel("", 10, many)]);
+        assert!((0..11).all(|n| text.contains(&format!("\"2 20\" stroke-dashoffset=\"-{}\"", 2 * n))), "{text}");
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let of = |first, last, unit, most| ticks(first, last, unit, most);
+        assert_eq!(
+            of(2_050_000, 4_000_000, 1, 11),
+            [
+                2_200_000, 2_400_000, 2_600_000, 2_800_000, 3_000_000, 3_200_000, 3_400_000, 3_600_000, 3_800_000,
+                4_000_000
+            ]
+        );
+        assert_eq!(of(0, 35_000_000, 1, 6), [0, 10_000_000, 20_000_000, 30_000_000]);
+        assert_eq!(of(0, 1_000_000, 1, 6), [0, 200_000, 400_000, 600_000, 800_000, 1_000_000]);
+        assert_eq!(of(4_000_000, 5_000_000, 1_000_000, 6), [4_000_000, 5_000_000]);
+        assert_eq!((of(7, 7, 1, 6), of(0, 0, 1, 6), of(3, 4, 1, 2)), (vec![7], vec![0], vec![3, 4]));
+    }
+
+    #[test]
+    fn a_picture_has_the_size_that_is_asked_for() {
+        let lines = || vec![("a".to_string(), vec![Some(Dot::around(10, 0)); 2])];
+        for panels in [1, 2, 5] {
+            let panels: Vec<Panel> = (0..panels).map(|n| panel(&format!("p{n}"), 10, lines())).collect();
+            let text = sized(&[1_000_000, 2_000_000], &panels, Some((1200, 900)));
+            assert!(text.contains(r#"width="1200" height="900""#), "{text}");
+        }
+        // The axis of one panel ends where room for its legend and labels begins.
+        let text = sized(&[1_000_000, 2_000_000], &[panel("", 10, lines())], Some((700, 400)));
+        assert!(text.contains(r#"<path d="M96 64v280h525" class="axis"/>"#), "{text}");
+        let small = sized(&[1_000_000, 2_000_000], &[panel("", 10, lines())], Some((200, 200)));
+        assert!(small.contains(r#"<path d="M96 64v80h120" class="axis"/>"#), "{small}");
+        assert_eq!((size("900x500"), size("10000x200")), (Ok((900, 500)), Ok((10_000, 200))));
+        assert!(
+            ["", "900", "900x", "199x300", "900x10001", "9e2x500", "-900x500"].iter().all(|text| size(text).is_err())
+        );
     }
 
     #[test]

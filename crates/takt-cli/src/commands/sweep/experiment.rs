@@ -1,12 +1,16 @@
 //! How every experiment is carried out: in blocks, on all CPUs, resumable.
 
+use super::curves::{self, Picture, Size, size};
+use super::page::{self, Texts};
 use super::part::{Block, Layout, Part, part};
 use super::parts::Parts;
-use super::state::{Found, State, Subject, out_of_range};
+use super::state::{Found, State, Subject, command_of, out_of_range, own_arguments};
 use crate::failure::Failure;
+use crate::files;
 use crate::parallel;
 use crate::processes::is_ignored;
 use crate::progress::Progress;
+use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io::{self, Write};
@@ -23,11 +27,20 @@ pub(super) struct Common {
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
     /// Compute part I of N only, into `--state`; `takt sweep merge` prints the results of all parts
-    #[arg(long, value_name = "I/N", value_parser = part, requires = "state", conflicts_with_all = ["svg", "json"])]
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "state", conflicts_with_all = ["svg", "html", "json"])]
     pub(super) shard: Option<Part>,
     /// Draw the curves
     #[arg(long, value_name = "OUT.svg")]
     pub(super) svg: Option<PathBuf>,
+    /// Write the curves as an HTML page that needs no network: curves can be hidden and enlarged, and the pointer shows values
+    #[arg(long, value_name = "OUT.html")]
+    pub(super) html: Option<PathBuf>,
+    /// Title of the pictures
+    #[arg(long, value_name = "TEXT", conflicts_with = "shard")]
+    pub(super) title: Option<String>,
+    /// Width and height of the pictures in pixels, such as 900x500. A picture is larger where its panels do not fit
+    #[arg(long, value_name = "WxH", value_parser = size, conflicts_with = "shard")]
+    pub(super) size: Option<Size>,
     /// Number of threads; by default one for each CPU of this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(super) threads: Option<u16>,
@@ -45,6 +58,45 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 const SETS_OF_PART: u64 = 10_000_000;
 
 impl Common {
+    /// The files of its curves.
+    pub(super) fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
+        self.svg.iter().chain(&self.html)
+    }
+
+    /// Writes the curves as SVG and as a page, where they are requested.
+    ///
+    /// # Errors
+    /// As [`files::write`].
+    pub(super) fn draw(&self, picture: &Picture<'_>, setup: &Value, texts: Texts<'_>) -> Result<(), Failure> {
+        if let Some(path) = &self.svg {
+            files::write(path, curves::svg(picture))?;
+        }
+        if let Some(path) = &self.html {
+            let arguments = self.merge.as_ref().map_or_else(own_arguments, |parts| parts.command().1.to_vec());
+            files::write(path, page::html(picture, setup, &command_of(&arguments), texts))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses options of pictures where none is drawn.
+    ///
+    /// # Errors
+    /// Status 2 with the option.
+    pub(super) fn drawn(&self, is_drawn: bool) -> Result<(), Failure> {
+        let options = [("--title", self.title.is_some()), ("--size", self.size.is_some())];
+        match options.iter().find(|(_, given)| *given && !is_drawn) {
+            Some((option, _)) => {
+                let message = format!("`{option}` has no effect: no picture is drawn");
+                Err(Failure::input(
+                    Code::NoEffect,
+                    message,
+                    "name a picture with `--svg` or `--html`, or leave the option out",
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The blocks of an experiment with so many sets or runs at each point, as far as they belong to its part.
     ///
     /// # Errors
@@ -63,7 +115,7 @@ impl Common {
 }
 
 /// Hears the signals that end an experiment, until it is dropped.
-struct Ends {
+pub(in crate::commands) struct Ends {
     /// No listener is left, so that the signals mean again what they mean to any program.
     unheard: Arc<AtomicBool>,
     handle: Handle,
@@ -71,7 +123,7 @@ struct Ends {
 
 impl Ends {
     /// Catches the signals, except a signal that this process has ignored since its start. `None` if they cannot be caught.
-    fn hear() -> Option<(Signals, Ends)> {
+    pub(in crate::commands) fn hear() -> Option<(Signals, Ends)> {
         let wanted: Vec<i32> = [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)).collect();
         let unheard = Arc::new(AtomicBool::new(false));
         for signal in &wanted {

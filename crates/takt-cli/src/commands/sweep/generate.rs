@@ -1,18 +1,18 @@
 //! `takt sweep generate`: random task sets as CSV, and the options that say what kind of sets.
 
-use super::points::total;
-use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::Progress;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use takt::generate::{self, HEAD, Recipe, periods, total, us};
+use takt::verdicts;
 use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Arrival, PolicySpec, Task};
 use takt_core::time::Span;
-use takt_workload::{Code, MAX_TASKS, duration_text, parse_duration};
+use takt_workload::{MAX_TASKS, duration_text};
 
 /// Random task sets as CSV
 #[derive(clap::Args, Debug)]
@@ -76,7 +76,13 @@ impl SetArgs {
     /// # Errors
     /// Why there is no such set.
     pub(super) fn draw(&self, total: u64, index: u64) -> Result<Vec<takt_analysis::taskset::Task>, Impossible> {
-        self.generator().set_on(self.grid.unwrap_or(1), total, self.seed, index)
+        let Recipe { generator, total, grid, seed } = self.recipe(total);
+        generator.set_on(grid, total, seed, index)
+    }
+
+    /// The recipe of sets with this total utilisation in millionths.
+    fn recipe(&self, total: u64) -> Recipe {
+        Recipe { generator: self.generator(), total, grid: self.grid.unwrap_or(1), seed: self.seed }
     }
 
     /// The note about a policy that works in quanta, for these sets.
@@ -148,37 +154,9 @@ impl SetArgs {
     }
 }
 
-/// Whole microseconds above zero.
-fn us(text: &str) -> Result<u64, String> {
-    let span = parse_duration(text)?;
-    match u64::try_from(span.ns()) {
-        Ok(ns) if ns > 0 && ns.is_multiple_of(1_000) => Ok(ns / 1_000),
-        _ => Err(format!("`{text}` is not a whole number of microseconds above zero")),
-    }
-}
-
-fn periods(text: &str) -> Result<Periods, String> {
-    let form = "write `uniform:1ms..100ms` or `log-uniform:10ms..1s`";
-    let (kind, range) = text.split_once(':').ok_or(form)?;
-    let (low, high) = range.split_once("..").ok_or(form)?;
-    let (low, high) = (us(low)?, us(high)?);
-    if low > high {
-        return Err("the shortest period is longer than the longest".into());
-    }
-    match kind {
-        "uniform" => Ok(Periods::Uniform(low, high)),
-        "log-uniform" => Ok(Periods::LogUniform(low, high)),
-        _ => Err(form.into()),
-    }
-}
-
-/// The failure that tells why sets cannot be drawn.
+/// The failure that says why sets cannot be drawn.
 pub(super) fn impossible(why: Impossible) -> Failure {
-    Failure::input(
-        Code::OutOfRange,
-        format!("such sets cannot be drawn: {why}"),
-        "change the total utilisation, `--tasks`, `--generator`, `--periods`, `--grid` or `--utilities`",
-    )
+    generate::impossible(why).into()
 }
 
 /// A drawn task for the simulator.
@@ -195,31 +173,15 @@ pub(super) fn run(args: &Args) -> Outcome {
     // A bar would be between the lines.
     let progress = if io::stdout().is_terminal() { Progress::none() } else { Progress::of(args.sets, "sets") };
     let mut out = BufWriter::new(io::stdout().lock());
+    let recipe = args.kind.recipe(args.utilisation);
     for set in 0..args.sets {
-        let tasks = args.kind.draw(args.utilisation, set).map_err(impossible)?;
+        let rows = generate::generate(&recipe, set)?;
         if set == 0 {
-            writeln!(out, "set_id,task_id,C_us,D_us,T_us")?;
+            writeln!(out, "{HEAD}")?;
         }
-        for (id, task) in tasks.iter().enumerate() {
-            writeln!(out, "{set},{id},{},{},{}", task.runtime, task.deadline, task.period)?;
-        }
+        generate::write_csv(&rows, &mut out)?;
         progress.inc(1);
     }
     out.flush()?;
     Ok(Verdict::Done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read() {
-        assert_eq!(periods("uniform:1ms..100ms"), Ok(Periods::Uniform(1_000, 100_000)));
-        assert_eq!(periods("log-uniform:10us..1s"), Ok(Periods::LogUniform(10, 1_000_000)));
-        for wrong in ["uniform", "uniform:1ms", "uniform:2ms..1ms", "even:1ms..2ms", "uniform:1ns..2ms", "uniform:1..2"]
-        {
-            assert!(periods(wrong).is_err(), "{wrong}");
-        }
-    }
 }

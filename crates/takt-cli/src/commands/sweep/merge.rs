@@ -1,5 +1,6 @@
 //! `takt sweep merge`: the options of a merge, and where its experiment takes them.
 
+use super::curves::{Size, size};
 use super::experiment::Common;
 use super::parts::Parts;
 use crate::failure::Failure;
@@ -24,10 +25,19 @@ pub(super) struct Args {
     /// Draw the curves
     #[arg(long, value_name = "OUT.svg")]
     svg: Option<PathBuf>,
+    /// Write the curves as an HTML page that needs no network: curves can be hidden and enlarged, and the pointer shows values
+    #[arg(long, value_name = "OUT.html")]
+    html: Option<PathBuf>,
     /// Draw the fewest jobs of each second over time (`copies`)
     #[arg(long, value_name = "OUT.svg")]
     pub(super) over_time: Option<PathBuf>,
-    /// Write a row for every run (`load`)
+    /// Title of the pictures
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Width and height of the pictures in pixels, such as 900x500
+    #[arg(long, value_name = "WxH", value_parser = size)]
+    size: Option<Size>,
+    /// Write a row for every run, or for every set of `schedulability`
     #[arg(long, value_name = "OUT.csv")]
     pub(super) runs: Option<PathBuf>,
     /// Print one JSON object
@@ -48,13 +58,14 @@ impl Args {
     /// # Errors
     /// As [`files::ready`].
     pub(super) fn ready(&self) -> Result<Outputs, Failure> {
-        let written = self.state.iter().chain(&self.svg).chain(&self.over_time).chain(&self.runs);
+        let written = self.state.iter().chain(&self.svg).chain(&self.html).chain(&self.over_time).chain(&self.runs);
         files::ready(&self.parts, written)
     }
 
     /// Puts the parts in place of the work of an experiment.
     pub(super) fn set(&self, parts: Parts, common: &mut Common) {
         (common.merge, common.state, common.shard) = (Some(parts), None, None);
-        (common.svg, common.json) = (self.svg.clone(), self.json);
+        (common.svg, common.html, common.json) = (self.svg.clone(), self.html.clone(), self.json);
+        (common.title, common.size) = (self.title.clone(), self.size);
     }
 }

@@ -1,11 +1,13 @@
 //! `takt sweep`: experiments over many task sets and loads.
 
 mod copies;
-mod curves;
-mod experiment;
+pub(super) mod curves;
+pub(super) mod experiment;
+pub(super) mod fingerprint;
 mod generate;
-mod load;
+pub(super) mod load;
 mod merge;
+mod page;
 mod part;
 mod parts;
 mod points;
@@ -64,18 +66,16 @@ fn merged(args: &merge::Args) -> Outcome {
     let Some(sweep) = parsed(arguments).filter(|sweep| sweep.command() == Some(name)) else {
         return Err(parts.without_command());
     };
-    for (option, given, command) in
-        [("--over-time", &args.over_time, copies::COMMAND), ("--runs", &args.runs, load::COMMAND)]
-    {
-        if given.is_some() && name != command {
-            let message = format!("`{option}` is an option of `takt sweep {command}`, and these parts are of `{name}`");
-            return Err(Failure::input(Code::ConflictingOptions, message, "leave it out"));
-        }
+    if args.over_time.is_some() && name != copies::COMMAND {
+        let message =
+            format!("`--over-time` is an option of `takt sweep {}`, and these parts are of `{name}`", copies::COMMAND);
+        return Err(Failure::input(Code::ConflictingOptions, message, "leave it out"));
     }
     let _outputs = args.ready()?;
     match sweep {
         Sweep::Schedulability(mut of) => {
             args.set(parts, &mut of.common);
+            of.runs.clone_from(&args.runs);
             schedulability::run(&of)
         }
         Sweep::Load(mut of) => {
@@ -86,6 +86,7 @@ fn merged(args: &merge::Args) -> Outcome {
         Sweep::Copies(mut of) => {
             args.set(parts, &mut of.common);
             of.over_time.clone_from(&args.over_time);
+            of.runs.clone_from(&args.runs);
             copies::run(&of)
         }
         Sweep::Generate(_) | Sweep::Merge(_) => unreachable!("their name is that of no state"),

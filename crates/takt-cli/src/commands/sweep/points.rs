@@ -1,34 +1,13 @@
 //! The points of an experiment: total utilisations or loads, in millionths.
 
+use takt::generate::total;
+
 /// In millionths, ascending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Points(pub(super) Vec<u64>);
 
 /// No experiment has more points.
 const POINTS_MAX: u64 = 10_000;
-
-/// A total utilisation or load in millionths; also in percent.
-pub(super) fn total(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("`{text}` is no utilisation or factor: a number above zero and at most 1000, such as 3.2 or 320%");
-    if let Some(percent) = text.strip_suffix('%') {
-        let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
-        if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(wrong());
-        }
-        // The point moves two digits to the left.
-        let whole = format!("{whole:0>3}");
-        let (ones, hundredths) = whole.split_at(whole.len() - 2);
-        return total(&format!("{ones}.{hundredths}{fraction}")).map_err(|_| wrong());
-    }
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 4 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
-        return Err(wrong());
-    }
-    let value: u64 = format!("{whole}{fraction:0<6}").parse().map_err(|_| wrong())?;
-    if (1..=1_000_000_000).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
 
 /// A list with commas, or a range with a step.
 pub(super) fn points(text: &str) -> Result<Points, String> {
@@ -55,7 +34,7 @@ pub(super) fn points(text: &str) -> Result<Points, String> {
 
 /// Millionths without useless digits, with at least one decimal.
 pub(super) fn ratio(millionths: u64) -> String {
-    let text = crate::report::decimal(millionths.into());
+    let text = takt::report::decimal(millionths.into());
     if text.contains('.') { text } else { text + ".0" }
 }
 

@@ -1,14 +1,12 @@
 //! `takt sweep schedulability`: the part of task sets that each test accepts, over the total utilisation.
 
-use super::curves::{self, Dot, Panel, Picture};
+use super::curves::{Dot, Panel, Picture};
 use super::experiment::{self, Common};
+use super::fingerprint::fingerprint;
 use super::generate::{self, SetArgs};
-use super::load::fingerprint;
 use super::part::{Block, SETS_MOST};
 use super::points::{Points, points, ratio};
 use super::state::{Found, Subject};
-use crate::commands::sets;
-use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::input::{Priorities, duration, placement, priorities_of_sets};
@@ -17,6 +15,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use takt::sets;
+use takt::verdicts::{self, Method, Said};
 use takt_analysis::generate::Impossible;
 use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
@@ -24,6 +24,7 @@ use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
+use takt_workload::Code;
 
 /// The part of task sets that each test accepts, over the total utilisation
 ///
@@ -64,6 +65,12 @@ pub(super) struct Args {
     /// Rule that assigns priorities for simulated policies that rank by priority
     #[arg(long, value_enum, default_value_t = Priorities::Rm)]
     priorities: Priorities,
+    /// Write a row for every set, with its utilisation, seed and verdicts: 1 accepted, 0 not, empty unknown
+    #[arg(long, value_name = "OUT.csv", conflicts_with = "shard")]
+    pub(super) runs: Option<PathBuf>,
+    /// Keep the verdicts about each set in `--state`, for `--runs` of a later call or of `takt sweep merge`
+    #[arg(long)]
+    keep_sets: bool,
     #[command(flatten)]
     kind: SetArgs,
     #[command(flatten)]
@@ -74,6 +81,8 @@ pub(super) struct Args {
 pub(super) const COMMAND: &str = "schedulability";
 /// Sets that one thread takes at a time.
 const BLOCK: u64 = 20;
+/// The verdicts about single sets are kept for so many of each point.
+const SETS_KEPT: u64 = 100_000;
 /// A tenth of a CPU, in millionths.
 const TENTH: u64 = 100_000;
 
@@ -88,12 +97,37 @@ struct Counts {
     beyond: Vec<u64>,
     /// Sets for which no priorities were found, so that they have deadline-monotonic ones.
     fallback: Vec<u64>,
+    /// The verdicts about single sets, a letter for each test, by the number of the first of neighbouring sets. Empty where they are not kept.
+    single: BTreeMap<u64, String>,
+}
+
+/// The letters of verdicts: accepted, not accepted, unknown, and unknown since the test does not apply.
+const LETTERS: [u8; 4] = *b"ynub";
+
+impl Counts {
+    /// Joins the verdicts about neighbouring sets. Each test has a letter, so positions are bytes.
+    fn join(&mut self) {
+        let tests = self.accepted.len().max(1) as u64;
+        let mut joined: Vec<(u64, String)> = Vec::new();
+        for (first, text) in std::mem::take(&mut self.single) {
+            match joined.last_mut() {
+                Some((before, known)) if *before + known.len() as u64 / tests == first => known.push_str(&text),
+                _ => joined.push((first, text)),
+            }
+        }
+        self.single = joined.into_iter().collect();
+    }
+
+    /// How many sets have verdicts of their own.
+    fn singles(&self) -> u64 {
+        self.single.values().map(|text| text.len() as u64).sum::<u64>() / self.accepted.len().max(1) as u64
+    }
 }
 
 impl Found for Counts {
     fn zero(tests: usize) -> Counts {
         let zero = || vec![0; tests];
-        Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero() }
+        Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero(), single: BTreeMap::new() }
     }
 
     fn add(&mut self, other: &Counts) -> Option<()> {
@@ -103,18 +137,30 @@ impl Found for Counts {
                 *a = a.checked_add(*b)?;
             }
         }
+        self.single.extend(other.single.iter().map(|(first, text)| (*first, text.clone())));
+        self.join();
         Some(())
     }
 
     fn cells(&self) -> Vec<Value> {
-        vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)]
+        let mut cells = vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)];
+        if !self.single.is_empty() {
+            cells.push(self.single.iter().map(|(first, text)| json!([first, text])).collect());
+        }
+        cells
     }
 
     fn read(cells: &[Value]) -> Option<Counts> {
         let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let [accepted, unknown, beyond, fallback] = cells else { return None };
+        let [accepted, unknown, beyond, fallback, single @ ..] = cells else { return None };
         let [accepted, unknown, beyond, fallback] = [list(accepted)?, list(unknown)?, list(beyond)?, list(fallback)?];
-        Some(Counts { accepted, unknown, beyond, fallback })
+        let sets = |row: &Value| Some((row[0].as_u64()?, row[1].as_str()?.to_owned()));
+        let single = match single {
+            [] => BTreeMap::new(),
+            [single] => single.as_array()?.iter().map(sets).collect::<Option<_>>()?,
+            _ => return None,
+        };
+        Some(Counts { accepted, unknown, beyond, fallback, single })
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
@@ -123,6 +169,10 @@ impl Found for Counts {
             && self.accepted.iter().zip(&self.unknown).all(|(a, b)| a.checked_add(*b).is_some_and(|n| n <= sets))
             && self.fallback.iter().all(|n| *n <= sets)
             && self.beyond.iter().zip(&self.unknown).all(|(some, all)| some <= all)
+            && self.singles() <= sets
+            && self.single.values().all(|text| {
+                text.len().is_multiple_of(questions.max(1)) && text.bytes().all(|letter| LETTERS.contains(&letter))
+            })
     }
 }
 
@@ -151,6 +201,8 @@ struct Sets {
     name: String,
     fingerprint: String,
     sets: Vec<TaskSet>,
+    /// The `set_id` of each.
+    ids: Vec<u64>,
     /// The numbers of the sets, by point.
     at: Vec<Vec<usize>>,
 }
@@ -164,7 +216,7 @@ impl Sets {
     /// Reads a file, and puts each set to its point. Returns the points as well.
     fn read(file: &std::path::Path, points: Option<&Points>) -> Result<(Sets, Vec<u64>), Failure> {
         let (source, sets) = sets::read(file)?;
-        let sets: Vec<TaskSet> = sets.into_iter().map(|one| one.set).collect();
+        let (ids, sets): (Vec<u64>, Vec<TaskSet>) = sets.into_iter().map(|one| (one.id, one.set)).unzip();
         let utilisations: Vec<u64> = sets.iter().map(sets::utilisation).collect();
         let own = || {
             // No point is zero.
@@ -180,7 +232,7 @@ impl Sets {
             at.entry(nearest.unwrap_or(0)).or_default().push(number);
         }
         let at = (0..points.len()).map(|point| at.remove(&point).unwrap_or_default()).collect();
-        Ok((Sets { name: source.name.clone(), fingerprint: fingerprint(&source.text), sets, at }, points))
+        Ok((Sets { name: source.name.clone(), fingerprint: fingerprint(&source.text), sets, ids, at }, points))
     }
 }
 
@@ -234,26 +286,40 @@ impl Experiment<'_> {
     fn ask(&self, (point, first, sets): Block) -> Result<Counts, Impossible> {
         let tests = self.methods.len();
         let mut counts = Counts::zero(tests);
+        let is_kept = self.args.runs.is_some() || self.args.keep_sets;
+        let mut single = String::new();
         for index in first..first + sets {
             let (set, number) = self.set(point, index)?;
             for (test, method) in self.methods.iter().enumerate() {
                 let said = self.said(method, &set, number);
                 counts.fallback[test] += u64::from(said.priorities.is_some_and(|assigned| assigned.fallback));
                 counts.beyond[test] += u64::from(!said.applies());
+                let letter = match said.verdict {
+                    Says::Schedulable => 'y',
+                    Says::Unknown if said.applies() => 'u',
+                    Says::Unknown => 'b',
+                    Says::Unschedulable | Says::NotShown => 'n',
+                };
                 match said.verdict {
                     Says::Schedulable => counts.accepted[test] += 1,
                     Says::Unknown => counts.unknown[test] += 1,
                     Says::Unschedulable | Says::NotShown => {}
                 }
+                if is_kept {
+                    single.push(letter);
+                }
             }
+        }
+        if is_kept {
+            counts.single.insert(first, single);
         }
         Ok(counts)
     }
 
     fn said(&self, method: &Method, set: &TaskSet, index: u64) -> Said {
         let tasks = || set.tasks.iter().map(|t| generate::described(t, set)).collect();
-        let priorities = Some((self.args.priorities, self.args.kind.seed, index));
-        method.ask(set, self.cpus, || verdicts::machine(self.cpus, tasks()), priorities, self.args.duration)
+        let priorities = Some((self.args.priorities.into(), self.args.kind.seed, index));
+        method.decide(set, self.cpus, || verdicts::machine(self.cpus, tasks()), priorities, self.args.duration)
     }
 
     /// The simulated policies, each with the place of its test.
@@ -302,7 +368,7 @@ impl Experiment<'_> {
                 let set = first.and_then(|point| self.set(point, 0).ok());
                 let why =
                     set.map(|(set, number)| self.said(method, &set, number).why(&set, &|task| format!("task {task}")));
-                return Err(method.refused(&why.unwrap_or_default()));
+                return Err(method.refused(&why.unwrap_or_default()).into());
             }
         }
         Ok(())
@@ -324,7 +390,18 @@ pub(super) fn run(args: &Args) -> Outcome {
     let methods = verdicts::methods(tests, cpus, args.placement)?;
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
     let experiment = Experiment { args, cpus, points, methods, file, asked: None };
-    let _outputs = ready(args.file.iter().chain(&args.common.state), &args.common.svg)?;
+    args.common.drawn(args.common.pictures().next().is_some())?;
+    if args.keep_sets && args.runs.is_none() && args.common.state.is_none() && args.common.merge.is_none() {
+        let message = "`--keep-sets` has no effect without `--state`";
+        return Err(Failure::input(Code::NoEffect, message, "name a state, or leave the option out"));
+    }
+    let most = (0..experiment.points.len()).map(|point| experiment.sets(point)).max().unwrap_or(0);
+    if (args.runs.is_some() || args.keep_sets) && most > SETS_KEPT {
+        let message =
+            format!("{most} sets at a point are more than {SETS_KEPT}, for which verdicts about single sets are kept");
+        return Err(Failure::input(Code::OutOfRange, message, "take fewer, or leave out `--runs` and `--keep-sets`"));
+    }
+    let _outputs = ready(args.file.iter().chain(&args.common.state), args.common.pictures().chain(&args.runs))?;
     // Sets that cannot be drawn or simulated are reported before the work.
     for point in experiment.points.iter().filter(|_| args.file.is_none()) {
         args.kind.draw(*point, 0).map_err(generate::impossible)?;
@@ -343,7 +420,48 @@ pub(super) fn run(args: &Args) -> Outcome {
     let (asked, sums): (Vec<u64>, Vec<Counts>) = found.into_iter().unzip();
     let experiment = Experiment { asked: Some(asked), ..experiment };
     experiment.applicable(&sums)?;
-    report(&experiment, &counted(&experiment, sums))
+    if let Some(path) = &args.runs {
+        files::write(path, single_sets(&experiment, &sums)?)?;
+    }
+    report(&experiment, &counted(&experiment, sums), &subject.setup)
+}
+
+/// Every set as CSV.
+fn single_sets(experiment: &Experiment<'_>, sums: &[Counts]) -> Result<String, Failure> {
+    let has_all = |(point, sum): (usize, &Counts)| sum.singles() == experiment.sets(point);
+    if !sums.iter().enumerate().all(has_all) {
+        let message = "the state has no verdicts about single sets";
+        let hint = "make it again with `--keep-sets`, or leave out `--runs`";
+        return Err(Failure::input(Code::OtherRecord, message, hint));
+    }
+    let names: Vec<&str> = experiment.methods.iter().map(Method::name).collect();
+    // The sets of a file have no seed.
+    let seed = match experiment.file {
+        Some(_) => String::new(),
+        None => format!(",{}", experiment.args.kind.seed),
+    };
+    let columns = if seed.is_empty() { "" } else { ",seed" };
+    let mut text = format!("point,set{columns},utilisation,{}\n", names.join(","));
+    for (point, sum) in sums.iter().enumerate() {
+        for (first, letters) in &sum.single {
+            for (index, verdicts) in (*first..).zip(letters.as_bytes().chunks(names.len().max(1))) {
+                let (set, number) = experiment.set(point, index).map_err(generate::impossible)?;
+                let id = experiment.file.as_ref().map_or(index, |file| file.ids[number as usize]);
+                let utilisation = ratio(sets::utilisation(&set));
+                let (point, mut row) = (ratio(experiment.points[point]), String::new());
+                for (letter, method) in verdicts.iter().zip(&experiment.methods) {
+                    row += match letter {
+                        b'y' => ",1",
+                        b'n' => ",0",
+                        b'u' if method.only_refuses() => ",1",
+                        _ => ",",
+                    };
+                }
+                text += &format!("{point},{id}{seed},{utilisation}{row}\n");
+            }
+        }
+    }
+    Ok(text)
 }
 
 /// Counts the sets that a test accepts. For a test that accepts none, counts the sets that it does not refuse.
@@ -365,15 +483,13 @@ fn part(count: u64, sets: u64) -> String {
     format!("{}.{:04}", parts / 10_000, parts % 10_000)
 }
 
-fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
+fn report(experiment: &Experiment<'_>, sums: &[Counts], setup: &Value) -> Outcome {
     let args = experiment.args;
     let names = || experiment.methods.iter().map(Method::name);
     let unknown = |test: usize| sums.iter().map(|sum| sum.unknown[test]).sum::<u64>();
     let doubtful: Vec<usize> = (0..experiment.methods.len()).filter(|test| unknown(*test) > 0).collect();
     let notes = experiment.notes(sums);
-    if let Some(path) = &args.common.svg {
-        files::write(path, picture(experiment, sums, &notes))?;
-    }
+    draw(experiment, sums, &notes, setup)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
         let point = |(index, (point, sum)): (usize, (&u64, &Counts))| {
@@ -389,7 +505,7 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
             json!({"utilisation": ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
         };
         let points: Vec<Value> = experiment.points.iter().zip(sums).enumerate().map(point).collect();
-        writeln!(out, "{}", json!({"setup": experiment.setup(), "notes": notes, "points": points}))?;
+        writeln!(out, "{}", json!({"setup": setup, "notes": notes, "points": points}))?;
     } else {
         let unknown = doubtful.iter().map(|&test| format!("{}_unknown", experiment.methods[test].name()));
         writeln!(out, "utilisation,sets,{}", names().map(String::from).chain(unknown).collect::<Vec<_>>().join(","))?;
@@ -427,12 +543,13 @@ fn interval(count: u64, sets: u64) -> (u64, u64) {
     (end(centre - half).min(part), end(centre + half).max(part))
 }
 
-/// The curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot. For random sets,
+/// Draws the curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot. For random sets,
 /// both ends are those of confidence intervals.
-fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> String {
+fn draw(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String], setup: &Value) -> Result<(), Failure> {
     let args = experiment.args;
-    let dot = |(point, sum): (usize, &Counts), test: usize| {
-        let (accepted, above, sets) = (sum.accepted[test], sum.unknown[test], experiment.sets(point));
+    let dot = |point: usize, test: usize| {
+        let (accepted, above) = (sums[point].accepted[test], sums[point].unknown[test]);
+        let sets = experiment.sets(point);
         let part = |count: u64| count * 1_000_000 / sets;
         (above < sets).then(|| {
             let (least, most) = match experiment.file {
@@ -443,7 +560,7 @@ fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> St
             Dot { value, below: value - least, above: most - value }
         })
     };
-    let dots = |test: usize| sums.iter().enumerate().map(|at| dot(at, test)).collect();
+    let dots = |test: usize| (0..sums.len()).map(|point| dot(point, test)).collect();
     let name = |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
     let lines: Vec<(String, Vec<Option<Dot>>)> =
         experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
@@ -465,15 +582,32 @@ fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> St
         note.push('\n');
         note.push_str(line);
     }
-    let (title, unit, across) = ("Task sets accepted", "part of the sets", "total utilisation (CPUs)");
-    let panels = [Panel { title: String::new(), unit: unit.into(), top: 1_000_000, worth: 1_000_000, lines }];
+    let title = args.common.title.as_deref().unwrap_or("Task sets accepted");
+    let (unit, across) = ("part of the sets", "total utilisation (CPUs)");
+    let panels = [Panel { title: String::new(), unit: unit.into(), top: 1_000_000, lines }];
     let doubtful = sums.iter().any(|sum| sum.unknown.iter().any(|count| *count > 0));
     let bars = match (&experiment.file, doubtful) {
         (Some(_), _) => "bars: up to the sets accepted if all unknown verdicts were yes",
         (None, false) => "bars: 95 % confidence intervals (Wilson)",
         (None, true) => "bars: 95 % confidence intervals (Wilson), up to that of all unknown verdicts as yes",
     };
-    curves::svg(&Picture { title, note: &note, bars, across, points: &experiment.points, panels: &panels })
+    let (points, whole, size) = (&experiment.points, false, args.common.size);
+    let picture = Picture { title, note: &note, bars, across, points, panels: &panels, whole, size };
+    let text = |_, test: usize, point: usize| {
+        let (accepted, above) = (sums[point].accepted[test], sums[point].unknown[test]);
+        let (sets, unknown) =
+            (experiment.sets(point), if above > 0 { format!(", {above} unknown") } else { String::new() });
+        match dot(point, test) {
+            None => format!("no verdict, {sets} sets"),
+            Some(Dot { value, below, above }) => {
+                let shown = |value: u64| part(value, 1_000_000);
+                let (least, most) = (shown(value - below), shown(value + above));
+                let bar = if below + above > 0 { format!(" ({least} to {most})") } else { String::new() };
+                format!("{}{bar}, {accepted} of {sets} sets{unknown}", part(accepted, sets))
+            }
+        }
+    };
+    args.common.draw(&picture, setup, &text)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Neighbouring blocks of a point are one row, with the sum of their results. Sums are exact, so no order of blocks changes them.
 
+use super::fingerprint::fingerprint;
 use super::part::{Layout, Part};
 use crate::failure::Failure;
 use crate::files::{self, Locked};
@@ -42,9 +43,9 @@ pub(super) struct Subject {
 }
 
 /// Marks the file as a state.
-const FORMAT: &str = "takt sweep state 2";
-/// Marks the states of earlier versions, which have the name of the subcommand in the place of `state`.
-const EARLIER: &str = "takt sweep ";
+const FORMAT: &str = "takt sweep state 3";
+/// Marks the states of all versions.
+const ANY: &str = "takt sweep ";
 
 /// All of a state's file but its rows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ impl Header {
             block: layout.size,
             sets: layout.sets.clone(),
             setup: subject.setup.clone(),
-            arguments: arguments(std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned())),
+            arguments: own_arguments(),
         }
     }
 
@@ -90,24 +91,61 @@ impl Header {
 
     /// The command that makes the state of a part.
     pub(super) fn command_of(&self, part: Part, path: &Path) -> String {
-        let words = ["takt".to_owned()].into_iter().chain(self.arguments.iter().map(|word| shell_word(word)));
-        let mut words: Vec<String> = words.collect();
-        if part != Part::WHOLE {
-            words.push(format!("--shard {part}"));
-        }
-        words.push(format!("--state {}", shell_word(&path.display().to_string())));
-        words.join(" ")
+        with_state(&self.made_by(part), path)
+    }
+
+    /// The same without the name of the state.
+    fn made_by(&self, part: Part) -> String {
+        let shard = if part == Part::WHOLE { String::new() } else { format!(" --shard {part}") };
+        command_of(&self.arguments) + &shard
     }
 }
 
+/// A command that keeps its results in a state.
+fn with_state(command: &str, path: &Path) -> String {
+    format!("{command} --state {}", shell_word(&path.display().to_string()))
+}
+
+/// The begin of a state, before the checksum of all that follows it.
+const CHECKSUM: &str = r#"{"checksum":""#;
+/// Between the checksum and the command that makes the state, which comes first so that a state that is cut still has it.
+const MADE_BY: &str = r#"","made_by":"#;
+
+/// The text of a state with its checksum, from an object with its format, header and rows.
+fn sealed(whole: &Value, made_by: &str) -> String {
+    let body = format!("{},{}", json!(made_by), &whole.to_string()[1..]);
+    format!("{CHECKSUM}{}{MADE_BY}{body}", fingerprint(&body))
+}
+
+/// The command that has made a state, as far as it can be read, and whether its text is as it was written. `None` if it does not begin as one.
+fn unsealed(text: &str) -> Option<(Option<String>, bool)> {
+    let (checksum, body) = text.strip_prefix(CHECKSUM)?.split_once(MADE_BY)?;
+    let command = serde_json::Deserializer::from_str(body).into_iter::<String>().next();
+    Some((command.and_then(Result::ok), fingerprint(body.trim_end_matches('\n')) == checksum))
+}
+
+/// The arguments of this process without the options of [`ELSEWHERE`].
+pub(super) fn own_arguments() -> Vec<String> {
+    arguments(std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()))
+}
+
+/// The command with these arguments, for a shell.
+pub(super) fn command_of(arguments: &[String]) -> String {
+    let words = ["takt".to_owned()].into_iter().chain(arguments.iter().map(|word| shell_word(word)));
+    words.collect::<Vec<String>>().join(" ")
+}
+
 /// Options that change no result, each with whether a value follows.
-const ELSEWHERE: [(&str, bool); 7] = [
+const ELSEWHERE: [(&str, bool); 10] = [
     ("--shard", true),
     ("--state", true),
     ("--threads", true),
     ("--svg", true),
+    ("--html", true),
     ("--over-time", true),
     ("--runs", true),
+    ("--title", true),
+    ("--size", true),
     ("--json", false),
 ];
 
@@ -141,13 +179,26 @@ pub(super) fn difference(one: &Value, other: &Value) -> Option<(String, Value, V
 pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), Failure> {
     let name = path.display();
     let bytes = std::fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
-    let file = serde_json::from_slice::<Value>(&bytes).ok();
+    let text = String::from_utf8_lossy(&bytes);
+    let file = serde_json::from_str::<Value>(&text).ok();
     let format = file.as_ref().and_then(|file| file["format"].as_str());
-    if format.is_some_and(|format| format != FORMAT && format.starts_with(EARLIER)) {
-        let message = format!("`{name}` is a state of an earlier version, which cannot be continued");
-        return Err(Failure::input(Code::WrongFormat, message, "remove it, and make it again with the same command"));
+    if format.is_some_and(|format| format != FORMAT && format.starts_with(ANY)) {
+        let message = format!("`{name}` is a state of another version, which this one cannot continue");
+        return Err(Failure::input(
+            Code::WrongFormat,
+            message,
+            "continue it by that version, or make it again under another name",
+        ));
     }
-    let Some(mut file) = file.filter(|file| file["format"] == FORMAT) else {
+    let seal = unsealed(&text);
+    if let Some((command, false)) = &seal {
+        let again = command.as_ref().map(|command| {
+            format!("remove it, and make it again: `{}`, as far as it can be read", with_state(command, path))
+        });
+        let message = format!("`{name}` is damaged: its checksum is another one");
+        return Err(Failure::input(Code::DamagedFile, message, again.as_deref().unwrap_or(way_out)));
+    }
+    let Some(mut file) = file.filter(|_| seal.is_some()).filter(|file| file["format"] == FORMAT) else {
         return Err(Failure::input(
             Code::WrongFormat,
             format!("`{name}` is not the state of such an experiment"),
@@ -172,7 +223,7 @@ fn write<T: Found>(path: &Path, header: &Header, done: &Done<T>) -> Result<Optio
     whole["done"] = done.rows.iter().map(|(at, found)| row(at, found)).collect();
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Failure::file("write", path, &e))?;
-    writeln!(file, "{whole}").map_err(|e| fault(&e))?;
+    writeln!(file, "{}", sealed(&whole, &header.made_by(header.part))).map_err(|e| fault(&e))?;
     file.as_file().sync_data().map_err(|e| fault(&e))?;
     // Another process that waits for the old file finds the new one locked.
     let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
@@ -391,7 +442,7 @@ mod tests {
 
     #[test]
     fn commands_are_kept_without_their_outputs() {
-        let given = "sweep load --shard 1/4 --loads 1 --state=p1 --json --runs a.csv f.yaml --threads 3";
+        let given = "sweep load --shard 1/4 --loads 1 --state=p1 --json --runs a.csv --html=c.html --title t f.yaml --threads 3 --size=3x4";
         let kept = arguments(given.split(' ').map(String::from));
         assert_eq!(kept.join(" "), "sweep load --loads 1 f.yaml");
     }

@@ -17,6 +17,8 @@ pub(super) struct Replay {
     live: Live,
     /// Records that were taken.
     next: usize,
+    /// Changes from outside that were taken.
+    changes: usize,
     at: Time,
     copies: Vec<(usize, Time, Live)>,
 }
@@ -24,7 +26,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn new(trace: Trace) -> Replay {
         let (live, end) = (Live::new(&trace.header), trace.end());
-        Replay { trace, end, live, next: 0, at: Time::ZERO, copies: Vec::new() }
+        Replay { trace, end, live, next: 0, changes: 0, at: Time::ZERO, copies: Vec::new() }
     }
 
     pub(super) fn end(&self) -> Time {
@@ -48,12 +50,22 @@ impl Replay {
 
     fn take(&mut self, to: Time) {
         while let Some(record) = self.trace.records.get(self.next).filter(|record| record.record.at <= to) {
+            // A change is written after the records of its step.
+            while let Some(change) = self.trace.changes.get(self.changes).filter(|change| change.at < record.record.at)
+            {
+                self.live.changed(change.at, &change.command, &mut |_| ());
+                self.changes += 1;
+            }
             self.live.record(record, &mut |_| ());
             self.next += 1;
             let known = self.copies.last().map_or(0, |(next, ..)| *next);
             if self.next >= known + COPY && self.copies.len() < COPIES {
                 self.copies.push((self.next, self.live.now(), self.live.clone()));
             }
+        }
+        while let Some(change) = self.trace.changes.get(self.changes).filter(|change| change.at <= to) {
+            self.live.changed(change.at, &change.command, &mut |_| ());
+            self.changes += 1;
         }
         self.live.advance(to, &mut |_| ());
         if to >= self.end {
@@ -73,6 +85,7 @@ impl Replay {
                 None => (0, Live::new(&self.trace.header)),
             };
             (self.next, self.at) = (next, live.now());
+            self.changes = self.trace.changes.partition_point(|change| change.at < self.at);
             self.live = live;
             history.clear();
         }

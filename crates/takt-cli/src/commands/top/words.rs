@@ -1,6 +1,6 @@
 //! How figures and names are written.
 
-use crate::report::{percent, short};
+use takt::report::{percent, short};
 use takt_core::time::Span;
 use takt_trace::live::{EventStatus, Snapshot, TaskStatus};
 

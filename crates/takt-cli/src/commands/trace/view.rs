@@ -10,9 +10,10 @@ use takt_trace::Trace;
 use takt_trace::page::{self, PageOptions};
 use takt_workload::Code;
 
-/// Writes the page of a trace, with another one below each lane.
+/// Writes the page of a trace, with the text of its workload and another trace below each lane.
 pub(super) fn view(
     (trace, first): (&Path, &Trace),
+    workload: Option<(&Path, &str)>,
     with: Option<(&Path, &Trace)>,
     output: &Path,
     tolerance: Span,
@@ -21,8 +22,11 @@ pub(super) fn view(
         let message = format!("`{}` does not end in .html", output.display());
         return Err(Failure::input(Code::WrongFormat, message, "a page is written as HTML: name it .html"));
     }
-    let inputs: Vec<_> =
-        [Some(trace), with.map(|(path, _)| path)].into_iter().flatten().map(Path::to_path_buf).collect();
+    let inputs: Vec<_> = [Some(trace), workload.map(|(path, _)| path), with.map(|(path, _)| path)]
+        .into_iter()
+        .flatten()
+        .map(Path::to_path_buf)
+        .collect();
     if let Some((path, other)) = with {
         let tasks = |trace: &Trace| trace.header.labels();
         if !tasks(first).iter().any(|label| tasks(other).contains(label)) {
@@ -32,7 +36,9 @@ pub(super) fn view(
     }
     let _outputs = ready(&inputs, [&output.to_path_buf()])?;
     let progress = Progress::busy("drawing");
-    let page = page::page(first, &PageOptions { with: with.map(|(_, other)| other), tolerance });
+    let (workload, with) = (workload.map(|(_, text)| text), with.map(|(_, other)| other));
+    let options = PageOptions { with, workload, tolerance };
+    let page = page::page(first, &options);
     progress.finish();
     let page = page.map_err(|e| {
         let hint = "cut the trace, as in `takt trace convert TRACE PART.jsonl --from 1s --to 2s`";

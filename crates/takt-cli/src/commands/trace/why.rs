@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{Cell, aligned, percent, short};
 use serde_json::json;
 use std::io::Write;
+use takt::report::{Cell, aligned, percent, short};
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
@@ -43,7 +43,7 @@ pub(super) fn explain(trace: &Trace, name: &str, as_json: bool, out: &mut impl W
         let parts: Vec<_> = why.parts.iter().map(part).collect();
         let object = json!({"task": labels[task.index()], "job": job, "release_ns": why.job.release.ns(),
             "deadline_ns": why.job.deadline.map(Time::ns), "end_ns": why.end.ns(), "outcome": outcome_name(&why.job),
-            "missed": why.missed, "response_ns": why.response().ns(), "parts": parts});
+            "missed": why.missed, "continues": why.job.continues, "response_ns": why.response().ns(), "parts": parts});
         writeln!(out, "{object}")?;
         return Ok(Verdict::Done);
     }
@@ -54,16 +54,19 @@ pub(super) fn explain(trace: &Trace, name: &str, as_json: bool, out: &mut impl W
 fn print(trace: &Trace, labels: &[String], why: &Why, out: &mut impl Write) -> std::io::Result<()> {
     let job = &why.job;
     let late = job.deadline.map(|deadline| why.end - deadline).filter(|late| *late > Span::ZERO);
-    let verdict = match (why.missed, late, job.deadline) {
-        (true, Some(late), _) => format!("missed its deadline by {}", short(late)),
-        (true, None, _) => "missed".into(),
-        (false, _, Some(deadline)) if job.finish.is_some() => {
+    let verdict = match (job.continues, why.missed, late, job.deadline) {
+        (Some(first), ..) => {
+            format!("missed: it continues {}#{first}, which was cut off", labels[job.task.index()])
+        }
+        (_, true, Some(late), _) => format!("missed its deadline by {}", short(late)),
+        (_, true, None, _) => "missed".into(),
+        (_, false, _, Some(deadline)) if job.finish.is_some() => {
             format!("met its deadline, slack {}", short(deadline - why.end))
         }
-        (false, ..) => "has missed no deadline".into(),
+        (_, false, ..) => "has missed no deadline".into(),
     };
-    let label = crate::report::visible(&labels[job.task.index()]);
-    writeln!(out, "{label}#{}: {verdict}", job.number)?;
+    let label = takt::report::visible(&labels[job.task.index()]);
+    writeln!(out, "{label}#{}: {}", job.number, takt::report::visible(&verdict))?;
     let at = |at: Time| short(at - Time::ZERO);
     let deadline = job.deadline.map_or(String::new(), |deadline| format!(", deadline {}", at(deadline)));
     let end = match job.finish {

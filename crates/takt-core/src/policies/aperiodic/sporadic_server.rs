@@ -100,7 +100,7 @@ impl Rule for Sporadic {
 pub static ENTRY: Entry = Entry {
     profile: Profile {
         name: "sporadic-server",
-        summary: "rate monotonic with sporadic servers: what was used comes back a period after it could be used",
+        summary: "rate monotonic with sporadic servers: used budget is replenished a period after it could be used",
         scopes: SCOPES,
         needs: &[],
         facts: &[Fact::Servers(Servers { ranked_by: RANKED_BY, back_to_back: false, premature: When::Is(VARIANT.name, 1), background: SERVED_LAST }), CONSERVING],

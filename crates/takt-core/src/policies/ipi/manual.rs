@@ -42,18 +42,18 @@ continues. A task's own `budget` remains a limit: a job that exhausts it is abor
 passed. Under `cut` the present burst ends at once besides, as in Miosix from 2.5 on. Under `next` the task runs after the
 present burst, under `preempt` before the rest of it. It has its present part of the round, but never twice its part.
 
-**Presets.** `thesis` is Terraneo's scheduler as he set it in 2011. `improved` keeps the law and changes what surrounds it:
-parts by rate (a task that comes often must come soon), a round of at most half of the shortest period and bursts down to 0.1
-ms, preemption by tasks that wake, a new start only when a set point has moved by more than a hundredth, overload judged over
-all tasks, and gains for the real delay of the loop (kpi 1, krr 1, zrr 0.75: both poles at 0.5, so nothing oscillates; a new
-set point is reached after half the rounds). The price is scatter: random lateness of single bursts makes the length of the
-round scatter 1.44 times as much as the lateness, against 1.16 times with the thesis' gains and 2.45 times at dead beat (kpi 1,
-krr 2, zrr 0.5).
+**Presets.** `thesis` is Terraneo's scheduler with his settings of 2011. `improved` keeps the law and changes what surrounds it.
+Parts are by rate, since a task that comes often must come soon. A round is at most half of the shortest period, and bursts go
+down to 0.1 ms. Tasks that wake preempt. The regulator starts again only when a set point has moved by more than a hundredth,
+and overload is judged over all tasks. The gains fit the real delay of the loop (kpi 1, krr 1, zrr 0.75). Both poles are at
+0.5, so nothing oscillates, and a new set point is reached after half the rounds. The price is scatter: under random lateness
+of bursts the round scatters 1.44 times as much as the lateness. With the thesis' gains it is 1.16 times, at dead beat (kpi 1,
+krr 2, zrr 0.5) 2.45 times.
 
-**Corrections.** Against the thesis' text: algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused, figure 2.2 and equation
-2.5 have α_i (τ_r + b_c), which is used here; equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 -
-zrr); equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have, so that the real inner pole is 1
-- kpi and the outer ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr
+**Corrections.** The thesis' algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused. Its figure 2.2 and equation 2.5 have
+α_i (τ_r + b_c), which is used here. Equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 - zrr).
+Equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have. So the real inner pole is 1 - kpi, and
+the outer ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr
 < 1 and 0 < g < min(2/zrr, 4/(1+zrr)); `takt check` computes it. Changing α never disturbs the round, since the sum does not
 contain α. Overload is a sum above one CPU; the code of the thesis has it from exactly one CPU on.
 
@@ -79,8 +79,8 @@ wait up to a round under `wake: turn`.
 thesis, Politecnico di Milano, 2011; Maggio, Terraneo and Leva, ACM TECS 13(4), 2014; Papadopoulos, Carone, Maggio and Leva,
 IEEE CCA 2015.
 
-**Example.** `policy: ipi` with `tasks: [{name: batch, share: 0.5}, {name: video, share: 0.3}, {name: logger, share: 0.2}]`
-holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms."
+**Example.** `policy: ipi` with `tasks: [{name: batch, share: 0.5, batch: yes}, {name: video, share: 0.3, batch: yes}, {name: logger,
+share: 0.2, batch: yes}]` holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms."
     ),
     build: super::rounds::build,
 };

@@ -8,11 +8,11 @@ use super::lab::{Child, Claim, Lab, RunOptions};
 use super::options::Common;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use judge::Miss;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use steal::Sampler;
+use takt::report::Cell;
 use takt_core::cpus::CpuSet;
 use takt_core::time::{Span, Time};
 

@@ -114,7 +114,7 @@ pub(super) fn simulated(workload: &Workload, tick: Option<Span>) -> Vec<Course> 
     system.timing.resolution = tick.unwrap_or(Span::ZERO);
     let n = system.tasks.len();
     let mut watch = Watch { courses: vec![Course::default(); n], since: vec![None; n] };
-    let mut engine = crate::input::engine(system).expect("the workload suits its policy");
+    let mut engine = takt::load::engine(system).expect("the workload suits its policy");
     takt_sim::simulate(&mut engine, &workload.scenario, super::jobs::LONGEST, &mut watch, |_| ());
     for (index, course) in watch.courses.iter_mut().enumerate() {
         debug_assert!(engine.job(TaskId(index as u32)).is_none(), "all jobs are done by then");

@@ -3,9 +3,9 @@
 use super::super::figures::{cell, median, ratio};
 use super::super::lab::Session;
 use super::cell::{Cell, Measured};
-use crate::report::{Cell as Shown, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt::report::{Cell as Shown, table};
 use takt_workload::policy_text;
 
 pub(super) struct Results<'a> {

@@ -79,7 +79,7 @@ impl Scene {
             resources: if chained { u16::try_from(stay).unwrap_or(u16::MAX) } else { 0 },
             ..System::new(CpuSet::first(situation.cpus), policy)
         };
-        let mut engine = crate::input::engine(system)?;
+        let mut engine = takt::load::engine(system)?;
         let _ = engine.step(Time::ZERO, &[], &mut ());
         if chained {
             let request = |task: usize, resource: usize| Input::Lock {

@@ -60,7 +60,7 @@ pub(super) fn run(machine: &Machine, policy: PolicySpec) -> Result<Steady, Inval
         changes: skews.collect(),
         ..Scenario::default()
     };
-    let mut engine = crate::input::engine(system)?;
+    let mut engine = takt::load::engine(system)?;
     let mut rounds = Rounds::default();
     takt_sim::simulate(&mut engine, &scenario, LENGTH, &mut rounds, |_| ());
     let all: i64 = rounds.received.iter().map(|s| s.ns()).sum();

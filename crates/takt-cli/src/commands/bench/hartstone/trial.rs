@@ -149,7 +149,7 @@ impl Conditions {
         let (system, scenario) = self.system(set, &stages);
         let watched = system.tasks.iter().filter(|t| t.deadline.is_some()).count();
         let mut watch = Watch::new(stages.iter().map(|s| s.from).collect(), watched, self.machine.timing.tick);
-        let mut engine = crate::input::engine(system)?;
+        let mut engine = takt::load::engine(system)?;
         takt_sim::simulate(&mut engine, &scenario, length, &mut watch, |_| ());
         debug_assert_eq!(watch.misses.iter().flatten().sum::<u64>(), engine.totals().missed);
         let sum = |stages: &[Vec<u64>]| -> Vec<u64> {

@@ -6,10 +6,10 @@ use super::lab::{Claim, Lab, RunOptions};
 use super::options::Common;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::report::Cell;
 use serde_json::{Value, json};
 use std::process::Command;
 use supply::Supply;
+use takt::report::Cell;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 

@@ -1,16 +1,17 @@
 //! The simulated systems: a workload whose jobs are scaled, task sets of a file, or random ones.
 
+use super::super::fingerprint::fingerprint;
 use super::super::generate::{described, impossible};
 use super::super::part::Block;
 use super::super::points::ratio;
 use super::args::{Args, LateRule, Seeds, late_text, utilities_text};
 use super::runs::{self, Runs};
-use crate::commands::sets::{self, Set};
-use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, priorities_of_sets, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt::sets::{self, Set};
+use takt::verdicts;
 use takt_analysis::generate::Utilities;
 use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
@@ -302,11 +303,13 @@ impl Cases<'_> {
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
                     let name = takt_workload::policy_text(policy);
                     let message = format!("{name} cannot schedule this at a load of {}: {why}", ratio(load));
-                    Failure::input(
-                        Code::UnsuitablePolicy,
-                        message,
-                        "leave it out of `--policies`, or change `--cpus` or `--loads`",
-                    )
+                    let hint = match (policy.scope, self.args.cpus) {
+                        (Scope::Uniprocessor, None) if self.of_sets() => format!(
+                            "task sets have {CPUS} CPUs by default: add `--cpus 1`, or leave `{name}` out of `--policies`"
+                        ),
+                        _ => "leave it out of `--policies`, or change `--cpus` or `--loads`".to_owned(),
+                    };
+                    Failure::input(Code::UnsuitablePolicy, message, &hint)
                 })?;
                 let fallback = assigned.flatten().is_some_and(|assigned| assigned.fallback);
                 found.0.entry(index).or_default().push((run, fallback));
@@ -338,24 +341,5 @@ impl Cases<'_> {
         takt_workload::scale(&mut system, &mut scenario, load as u32);
         system.seed = self.args.seeds.0 + index;
         (system, scenario)
-    }
-}
-
-/// Tells texts apart: FNV-1a of 64 bits (Fowler, Noll, Vo, 1991).
-pub(in super::super) fn fingerprint(text: &str) -> String {
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    format!("{hash:016x}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_have_the_known_fingerprints() {
-        // From the authors' test vectors.
-        assert_eq!((fingerprint(""), fingerprint("foobar")), ("cbf29ce484222325".into(), "85944171f73967e8".into()));
     }
 }

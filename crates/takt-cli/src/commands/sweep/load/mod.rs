@@ -12,8 +12,7 @@ use crate::files::{self, ready};
 use crate::outcome::{Outcome, Verdict};
 pub(super) use args::{Args, Policies, Seeds, late_text, policies, seeds};
 use cases::Cases;
-pub(super) use cases::fingerprint;
-pub(super) use report::{cells, millionths, quoted, runs_of};
+pub(super) use report::{cells, described, millionths, quoted, runs_of};
 use std::io::{self, Write};
 use takt_core::time::Span;
 use takt_workload::Code;
@@ -27,7 +26,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cases = Cases::new(args)?;
     let names = cases.names();
     let against = args.against.as_deref().map(|name| position(name, &names)).transpose()?;
-    let _outputs = ready(args.file.iter().chain(&args.common.state), args.runs.iter().chain(&args.common.svg))?;
+    args.common.drawn(args.common.pictures().next().is_some())?;
+    let _outputs = ready(args.file.iter().chain(&args.common.state), args.runs.iter().chain(args.common.pictures()))?;
     // Sets that cannot be drawn or scheduled are reported before the work.
     for load in 0..args.loads.0.len() {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;
@@ -45,9 +45,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.runs {
         files::write(path, table.single_runs())?;
     }
-    if let Some(path) = &args.common.svg {
-        files::write(path, table.picture())?;
-    }
+    table.draw(&subject.setup)?;
     table.print(args.common.json, subject.setup)?;
     Ok(Verdict::Done)
 }

@@ -1,10 +1,11 @@
 //! Means over the runs as CSV, JSON and curves; the runs themselves as CSV.
 
-use super::super::curves::{self, Dot, Panel, Picture};
+use super::super::curves::{Dot, Panel, Picture};
 use super::super::points::ratio;
 use super::super::statistics::{Mean, mean};
 use super::cases::Cases;
 use super::runs::{self, MEASURES, MIGRATIONS, Measure, Run, Runs, WITH_INTERVALS};
+use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
@@ -153,8 +154,11 @@ impl<'a> Table<'a> {
         text
     }
 
-    /// The chosen columns over the load; by default deadlines met, utility accrued and migrations.
-    pub(super) fn picture(&self) -> String {
+    /// Draws the chosen columns over the load; by default deadlines met, utility accrued and migrations.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn draw(&self, setup: &Value) -> Result<(), Failure> {
         let args = self.cases.args;
         let lines = |measure: &Measure| {
             let dot = |load, policy| {
@@ -168,18 +172,25 @@ impl<'a> Table<'a> {
             let lines = lines(measure);
             let most = lines.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.top()).max().unwrap_or(0);
             let top = if measure.ratio { 1_000_000 } else { round_up(most) };
-            Panel { title: measure.title.into(), unit: measure.unit.into(), top, worth: top, lines }
+            Panel { title: measure.title.into(), unit: measure.unit.into(), top, lines }
         };
         // On one CPU no job migrates.
         let by_default = [0, 1, MIGRATIONS].into_iter().filter(|column| *column != MIGRATIONS || self.cases.cpus > 1);
-        let columns = args.columns.as_ref().map_or_else(|| by_default.collect(), |chosen| chosen.0.clone());
+        let columns: Vec<usize> = args.columns.as_ref().map_or_else(|| by_default.collect(), |chosen| chosen.0.clone());
         let panels: Vec<Panel> = columns.iter().map(|column| panel(&MEASURES[*column])).collect();
         let across = if args.file.is_some() { "load (factor on runtimes)" } else { "load (total utilisation in CPUs)" };
         let (least, most) = self.least_and_most();
         let runs = if least == most { format!("{most}") } else { format!("{least} to {most}") };
         let note = [&[self.cases.caption(&runs)], &self.remarks[..]].concat().join("\n");
-        let (title, bars) = ("Policies as the load rises", "bars: 95 % confidence intervals of the means");
-        curves::svg(&Picture { title, note: &note, bars, across, points: &args.loads.0, panels: &panels })
+        let bars = "bars: 95 % confidence intervals of the means";
+        let title = args.common.title.as_deref().unwrap_or("Policies as the load rises");
+        let (points, size) = (&args.loads.0, args.common.size);
+        let picture = Picture { title, note: &note, bars, across, points, panels: &panels, whole: false, size };
+        let text = |panel: usize, policy, load| {
+            let mean = self.mean(load, policy, &MEASURES[columns[panel]]);
+            described(mean, self.counted(load, policy)).unwrap_or_else(|| "unknown".into())
+        };
+        args.common.draw(&picture, setup, &text)
     }
 }
 
@@ -201,6 +212,13 @@ fn round_up(most: u64) -> u64 {
 pub(in super::super) fn cells(mean: Option<Mean>) -> [String; 2] {
     let text = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.4}"));
     [text(mean.map(|m| m.value)), text(mean.and_then(|m| m.half))]
+}
+
+/// A mean with its interval and the number of runs, as text.
+pub(in super::super) fn described(mean: Option<Mean>, runs: usize) -> Option<String> {
+    let [value, half] = cells(Some(mean?));
+    let interval = if half.is_empty() { half } else { format!(" ± {half}") };
+    Some(format!("{value}{interval}, {runs} run{}", if runs == 1 { "" } else { "s" }))
 }
 
 /// A cell of CSV: settings have commas between them.

@@ -34,7 +34,7 @@ pub(super) type Run = [u128; NUMBERS];
 /// # Errors
 /// Why the policy cannot schedule the system.
 pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Result<Run, Invalid> {
-    let mut engine = crate::input::engine(system)?;
+    let mut engine = takt::load::engine(system)?;
     let report = takt_sim::simulate(&mut engine, scenario, length, &mut (), |_| ());
     let c = engine.totals();
     let [released, met, missed, aborted] = [c.released, c.met, c.missed, c.aborted].map(u128::from);

@@ -1,0 +1,121 @@
+//! A page in one file that loads nothing.
+
+use super::columns::base64;
+use crate::gantt::escape;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Colours in light and dark, texts and tables of all pages.
+const THEME: &str = include_str!("theme.css");
+
+/// The parts of a page. Its content policy allows its own programs and its own style by their hashes, and nothing else.
+pub struct Document<'a> {
+    /// Title and heading, as plain text.
+    pub title: &'a str,
+    /// The style besides that of all pages.
+    pub style: &'a str,
+    /// Programs, in their order.
+    pub scripts: &'a [&'a str],
+    /// Data for the programs, by the name of their element.
+    pub data: &'a [(&'a str, Value)],
+    /// The content as HTML.
+    pub body: &'a str,
+    /// An SVG for browsers without JavaScript. The page has its style.
+    pub drawing: &'a str,
+    /// The line above this SVG, as plain text.
+    pub drawing_note: &'a str,
+}
+
+impl Document<'_> {
+    /// The page as HTML.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let block = |(id, value): &(&str, Value)| {
+            // No element can end within the text, whatever a task is called.
+            let text = value.to_string().replace('<', "\\u003c");
+            format!("<script type=\"application/json\" id=\"{id}\">{text}</script>\n")
+        };
+        let blocks: String = self.data.iter().map(block).collect();
+        let (drawing, drawing_style) = without_style(self.drawing);
+        let style = format!("{THEME}{}{drawing_style}", self.style);
+        let scripts: String = self.scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
+        let sources: Vec<String> = self.scripts.iter().map(|script| format!("'{}'", hash(script))).collect();
+        format!(
+            r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src {}; style-src '{}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+{}
+<noscript>
+<p>{}</p>
+{drawing}</noscript>
+{blocks}{scripts}</body>
+</html>
+"#,
+            sources.join(" "),
+            hash(&style),
+            self.body,
+            escape(self.drawing_note),
+            title = escape(self.title),
+        )
+    }
+}
+
+/// Text with line breaks and tabs as HTML.
+#[must_use]
+pub fn preformatted(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(escape).collect::<Vec<_>>().join("\t") + "\n";
+    text.lines().map(line).collect()
+}
+
+/// An SVG without its style, and the style.
+fn without_style(picture: &str) -> (String, &str) {
+    let split = picture.split_once("<style>");
+    let split = split.and_then(|(before, rest)| Some((before, rest.split_once("</style>")?)));
+    split.map_or((picture.to_owned(), ""), |(before, (style, after))| (format!("{before}{after}"), style))
+}
+
+/// The source of a content policy that allows exactly this text.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_standard() {
+        // SHA-256 of "abc" in FIPS 180-4, in base64.
+        assert_eq!(hash("abc"), "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+    }
+
+    #[test]
+    fn every_program_and_the_style_of_the_drawing_are_allowed() {
+        let page = Document {
+            title: "a<b",
+            style: "",
+            scripts: &["abc", "void 0"],
+            data: &[("d", Value::from("</script>"))],
+            body: "",
+            drawing: "<svg><style>text{x:y}</style></svg>",
+            drawing_note: "n",
+        };
+        let text = page.text();
+        let allowed = format!(
+            "script-src '{}' '{}'; style-src '{}'",
+            hash("abc"),
+            hash("void 0"),
+            hash(&format!("{THEME}text{{x:y}}"))
+        );
+        assert!(text.contains(&allowed) && text.contains("<svg></svg>"), "{text}");
+        assert!(text.contains("<h1>a&lt;b</h1>") && text.contains(r#""\u003c/script>""#), "{text}");
+    }
+}
