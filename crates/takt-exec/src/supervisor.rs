@@ -484,6 +484,7 @@ impl Supervisor {
         let frame = Frame {
             epoll: self.epoll.try_clone().what("epoll")?,
             cpus: scheduler_cpus(&self.plan, &system, &present),
+            chosen: self.plan.scheduler_cpus.is_some(),
             class: self.plan.scheduler_class,
             hooks: self.plan.hooks,
             start: start.clone(),

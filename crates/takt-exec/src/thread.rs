@@ -41,7 +41,10 @@ const LONGEST_SPIN: Span = Span::from_us(20);
 /// How the thread runs, and what it shares.
 pub(crate) struct Frame {
     pub(crate) epoll: OwnedFd,
+    /// Its CPUs, if it is bound to any.
     pub(crate) cpus: Option<CpuSet>,
+    /// The user has chosen them.
+    pub(crate) chosen: bool,
     pub(crate) class: SchedulerClass,
     pub(crate) hooks: Hooks,
     /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
@@ -117,11 +120,13 @@ fn take_class(frame: &Frame) -> &'static str {
     if frame.class == SchedulerClass::Deadline && rt::set_class(0, deadline).is_ok() {
         return "deadline";
     }
-    if let Some(cpus) = frame.cpus {
+    let real_time = rt::set_class(0, Class::Fifo(80)).is_ok();
+    // Without a real-time class it would wait behind the process on the only CPU of the schedule.
+    if let Some(cpus) = frame.cpus.filter(|_| real_time || frame.chosen) {
         // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
         let _ = rt::set_affinity(0, &cpus);
     }
-    if rt::set_class(0, Class::Fifo(80)).is_ok() {
+    if real_time {
         return "fifo";
     }
     let _ = rt::set_timer_slack(Span::from_ns(1));
