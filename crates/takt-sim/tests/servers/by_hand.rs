@@ -207,3 +207,14 @@ fn each_cpu_has_servers_of_its_own() {
     let system = System { cpus: CpuSet::first(2), ..with("p-deferrable-server", &[], tasks) };
     expect(&tell(system, 10), "c0-1 a1-3 c3-4 a5-6\nd0-1 b1-2 d2-3 b5-6", "");
 }
+
+/// From 10 on b (due at 18) is ahead of the idle server (due at 20), whose budget waits. Nothing else happens at 10.
+#[test]
+fn an_idle_periodic_server_has_the_deadline_of_its_present_period() {
+    for offset in [10, 11] {
+        let urgent = Task { deadline: Some(ms(18 - offset)), ..periodic(offset, 3, 40) };
+        let tasks = vec![served(&[14], &[4], (4, 10)), urgent];
+        let expected = if offset == 10 { "b10-13 a14-17 a20-21" } else { "b11-14 a14-17 a20-21" };
+        expect(&tell(with("periodic-server", &[Some(2)], tasks), 24), expected, "");
+    }
+}

@@ -170,6 +170,10 @@ impl<R: Rule> Queues<R> {
             }
             (server.standing, server.ready, server.idle_since) = (Standing::Throttled, 0, Some(now));
         }
+        if R::DRAINS {
+            // By its deadline, an idle server has another rank in each period, and its budget shrinks or not.
+            (0..self.servers.len()).for_each(|s| self.settle(s, cx));
+        }
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
             let member = &mut self.members[task.index()];
@@ -432,6 +436,7 @@ impl<R: Rule> Queues<R> {
         for at in 0..self.cpus[index].servers.len() {
             let s = self.cpus[index].servers[at];
             if self.servers[s].idle_since.is_some() {
+                self.servers[s].rule.advance(cx.now());
                 let rank = self.rank_of(s, cx);
                 self.servers[s].rule.stands_by(first.is_none_or(|first| first >= rank), cx.now());
             }
