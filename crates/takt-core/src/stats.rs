@@ -1,8 +1,10 @@
 //! Counters of a run, and response times.
 
 mod histogram;
+mod spent;
 
 pub use histogram::Histogram;
+pub use spent::{Parts, Spent};
 
 use crate::model::TaskId;
 use crate::record::{Outcome, Record, RecordKind, Sink};

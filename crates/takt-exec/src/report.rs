@@ -8,7 +8,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
-use takt_core::stats::{Counts, Histogram};
+use takt_core::stats::{Counts, Histogram, Parts};
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_linux::Unavailable;
@@ -187,6 +187,9 @@ pub struct Report {
     pub counts: Vec<Counts>,
     /// Response times by task.
     pub responses: Vec<Histogram>,
+    /// By task: the time that its completed jobs spent on a CPU and blocked, summed, and how many jobs these were. `None` before the first one, for tasks
+    /// of the kernel's classes, and in window tables without a policy, where a job continues from one activation to the next.
+    pub spent: Vec<Option<(Parts, u64)>>,
     /// The job of each task that used most CPU time, and how much. `None` in window tables without a policy, where each job is a process, and before the
     /// first end of a job.
     pub most_used: Vec<Option<(JobId, Work)>>,
@@ -266,6 +269,7 @@ impl Report {
     pub fn keep(&mut self, tasks: usize) {
         self.counts.truncate(tasks);
         self.responses.truncate(tasks);
+        self.spent.truncate(tasks);
         self.most_used.truncate(tasks);
         self.waited.truncate(tasks);
         self.cpu_time.truncate(tasks);

@@ -31,8 +31,8 @@ use takt_abi::{Kind, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Answer, Command, Ending, Engine, Input};
 use takt_core::model::{Arrival, Call, PartitionId, ResourceId, System, TaskId};
-use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
-use takt_core::stats::{Histogram, Responses};
+use takt_core::record::{JobId, Outcome as JobOutcome, Place, Record, RecordKind, Sink};
+use takt_core::stats::{Histogram, Parts, Responses, Spent};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_linux::Announcer;
@@ -179,6 +179,8 @@ pub(crate) struct Setup<A: Actuator> {
 pub(crate) struct Outcome {
     pub(crate) engine: Engine,
     pub(crate) responses: Responses,
+    /// See [`crate::Report::spent`].
+    pub(crate) spent: Vec<Option<(Parts, u64)>>,
     /// See [`crate::Report::most_used`].
     pub(crate) most_used: Vec<Option<(JobId, Work)>>,
     /// How late planned instants were handled.
@@ -201,6 +203,9 @@ pub(crate) struct Outcome {
 struct StepSink {
     records: Vec<Record>,
     responses: Responses,
+    present: Spent,
+    /// By task: what its completed jobs spent, and how many these were.
+    spent: Vec<(Parts, u64)>,
     /// By task: the job that used most CPU time, and how much.
     most: Vec<Option<(JobId, Work)>>,
     /// By task: a job, and the CPU time that it has used as measured last. Its consumption can be more ([`crate::meter`]).
@@ -210,7 +215,13 @@ struct StepSink {
 
 impl Sink for StepSink {
     fn record(&mut self, record: Record) {
-        if let RecordKind::Finish { task, job, consumed, .. } = record.kind {
+        let ended = self.present.record(&record);
+        if let RecordKind::Finish { task, job, consumed, outcome } = record.kind {
+            if let Some((.., parts)) = ended.filter(|_| outcome == JobOutcome::Completed) {
+                let (sum, jobs) = &mut self.spent[task.index()];
+                *sum += parts;
+                *jobs += 1;
+            }
             let (most, (of, used)) = (&mut self.most[task.index()], self.used[task.index()]);
             let used = if of == job { used.min(consumed) } else { consumed };
             if most.is_none_or(|(_, before)| used > before) {
@@ -341,6 +352,8 @@ impl<A: Actuator> Scheduler<A> {
             sink: StepSink {
                 records: Vec::with_capacity(records_of(n)),
                 responses: Responses::reserved(n),
+                present: Spent::new(n),
+                spent: vec![(Parts::default(), 0); n],
                 most: vec![None; n],
                 used: vec![(JobId::MAX, Work::ZERO); n],
                 dropped: 0,
@@ -539,7 +552,11 @@ impl<A: Actuator> Scheduler<A> {
     pub(crate) fn finish(self, end: Time) -> Outcome {
         let Scheduler { setup, sink, results, stop, used, .. } = self;
         let Results { lateness, effort, failures, first_failure } = results;
-        let StepSink { responses, mut most, dropped, .. } = sink;
+        let StepSink { responses, spent, mut most, dropped, .. } = sink;
+        let tasks = setup.slots.iter().zip(&setup.engine.system().tasks);
+        let divided = tasks.map(|(slot, task)| slot.kernel.is_none() && task.arrival != Arrival::Activated);
+        let spent = spent.into_iter().zip(divided).map(|(sum, divided)| Some(sum).filter(|(_, n)| divided && *n > 0));
+        let spent = spent.collect();
         let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
         let event_floods = setup.slots.iter().map(|slot| slot.changes.floods).collect();
         // Without a meter, the engine knows only the time for which a task had a CPU.
@@ -551,6 +568,7 @@ impl<A: Actuator> Scheduler<A> {
         Outcome {
             engine: setup.engine,
             responses,
+            spent,
             most_used: most,
             lateness,
             effort,

@@ -631,7 +631,7 @@ impl Supervisor {
                 return Err(Error::Scheduler(text.unwrap_or_default()));
             }
         };
-        let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
+        let Outcome { engine, responses, spent, most_used, lateness, effort, end, .. } = outcome;
         let Outcome { dropped, failures, first_failure, stopped, floods, event_floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
         notes.extend(incidents.notes());
@@ -682,6 +682,7 @@ impl Supervisor {
         Ok(Report {
             counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
             responses: responses.0,
+            spent,
             most_used,
             // A preempted process that is not frozen waits for a CPU, too.
             waited: tasks().map(|task| task.sum.waited.filter(|_| self.plan.dispatch == Dispatch::Freeze)).collect(),

@@ -2,7 +2,8 @@
 //! release.
 //!
 //! Times are nanoseconds on the clock of the trace. A cell is empty where a job has no such value; `met` is 1 or 0 for a job with a deadline that is
-//! decided, and not for an activation of a process that signals no jobs. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A handler belongs to its job, whose row is written
+//! decided, and not for an activation of a process that signals no jobs. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A response time is the
+//! sum of the times running (with a CPU), waiting and blocked. A handler belongs to its job, whose row is written
 //! when the job itself is over.
 
 use crate::csv::quoted;
@@ -13,10 +14,11 @@ use std::io;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Completion, TaskId};
 use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
-use takt_core::time::Time;
+use takt_core::stats::{Parts, Spent};
+use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 15] = [
     "task",
     "job",
     "release_ns",
@@ -29,7 +31,13 @@ const COLUMNS: [&str; 12] = [
     "met",
     "cpus",
     "preemptions",
+    "running_ns",
+    "waiting_ns",
+    "blocked_ns",
 ];
+
+/// The CPUs of a task that the kernel schedules.
+const KERNEL: &str = "kernel";
 
 /// The outcome of a job that has not ended.
 const UNFINISHED: &str = "unfinished";
@@ -59,6 +67,7 @@ pub struct JobTable {
     works: BTreeMap<TaskId, table::Work>,
     /// Processes of a window table that are not known to have jobs: no signal has ended one yet.
     jobless: BTreeSet<TaskId>,
+    spent: Spent,
 }
 
 impl JobTable {
@@ -71,21 +80,22 @@ impl JobTable {
         out.text(&COLUMNS.join(","));
         out.text("\n");
         let tasks = header.labels().iter().map(|l| quoted(l)).collect();
-        let text = |p: &CpuSet| if header.is_of_kernel(p) { "kernel".to_owned() } else { quoted(&p.to_string()) };
+        let text = |p: &CpuSet| if header.is_of_kernel(p) { KERNEL.to_owned() } else { quoted(&p.to_string()) };
         let places = header.places.iter().map(text).collect();
         let labels = || (0..).map(TaskId).zip(&header.tasks);
         let of_table = labels().filter_map(|(task, label)| Some((task, label.completion?)));
         let signals = |completion| matches!(completion, Completion::Signal | Completion::Exit);
         let jobless = of_table.clone().filter(|(_, completion)| !signals(*completion)).map(|(task, _)| task).collect();
         let works = of_table.map(|(task, _)| (task, table::Work::default())).collect();
-        Ok(JobTable { out, tasks, places, open: BTreeMap::new(), works, jobless })
+        let spent = Spent::new(header.tasks.len());
+        Ok(JobTable { out, tasks, places, open: BTreeMap::new(), works, jobless, spent })
     }
 
-    /// The row of a job that ended at an instant, with an outcome and what it consumed, or of one that has not ended by `now`.
-    fn row(&mut self, (task, number): (TaskId, JobId), job: Job, end: Option<(Time, Outcome, Work)>, now: Time) {
+    /// The row of a job that ended at an instant, with an outcome, what it consumed and the parts of its time, or of one that has not ended by `now`.
+    fn row(&mut self, (task, number): (TaskId, JobId), job: Job, end: Option<(Time, Outcome, Work, Parts)>, now: Time) {
         let continues = self.works.get(&task).is_some_and(|work| work.continues().is_some());
         let decided = |deadline: Time| match end {
-            Some((at, Outcome::Completed | Outcome::Exited, _)) => Some(at <= deadline && !continues),
+            Some((at, Outcome::Completed | Outcome::Exited, ..)) => Some(at <= deadline && !continues),
             Some(_) => Some(false),
             None => (deadline <= now).then_some(false),
         };
@@ -101,7 +111,7 @@ impl JobTable {
             at(job.start),
             at(finish),
             finish.map(|finish| (finish - job.release).ns()),
-            end.map(|(.., consumed)| consumed.ns()),
+            end.map(|(_, _, consumed, _)| consumed.ns()),
         ];
         for number in numbers {
             out.text(",");
@@ -110,7 +120,7 @@ impl JobTable {
             }
         }
         out.text(",");
-        out.text(end.map_or(UNFINISHED, |(_, outcome, _)| names::outcome(outcome)));
+        out.text(end.map_or(UNFINISHED, |(_, outcome, ..)| names::outcome(outcome)));
         out.text(",");
         if let Some(met) = job.deadline.and_then(decided).filter(|_| !self.jobless.contains(&task)) {
             out.int(u8::from(met));
@@ -119,6 +129,17 @@ impl JobTable {
         out.text(job.place.map_or("", |place| &self.places[place.index()]));
         out.text(",");
         out.int(job.preemptions);
+        let parts = end.map(|(at, .., Parts { running, blocked })| {
+            [running, (at - job.release - running - blocked).or_zero(), blocked].map(Span::ns)
+        });
+        // The kernel alone knows when its own tasks run.
+        let parts = parts.filter(|_| job.place.is_none_or(|place| self.places[place.index()] != KERNEL));
+        for part in parts.map_or([None; 3], |parts| parts.map(Some)) {
+            out.text(",");
+            if let Some(part) = part {
+                out.int(part);
+            }
+        }
         out.text("\n");
     }
 }
@@ -131,6 +152,7 @@ impl Writer for JobTable {
 
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
         let at = r.record.at;
+        let ended = self.spent.record(&r.record);
         match r.record.kind {
             RecordKind::Release { task, job, deadline } => {
                 let new = Job { release: at, deadline, start: None, place: None, preemptions: 0 };
@@ -153,7 +175,8 @@ impl Writer for JobTable {
                 }
                 // A trace that was cut off at its beginning does not have the release.
                 if let Some(job) = self.open.remove(&(task, number)) {
-                    self.row((task, number), job, Some((at, outcome, consumed)), at);
+                    let parts = ended.map_or_else(Parts::default, |(.., parts)| parts);
+                    self.row((task, number), job, Some((at, outcome, consumed, parts)), at);
                 }
             }
             RecordKind::LateSignal { task, .. } => _ = self.jobless.remove(&task),

@@ -1193,6 +1193,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     if let Blocking::Unavailable(lack) = &report.blocking {
         remarks.push(format!("note: blocking inside a job is not observed here: {lack} (fix: {})", lack.fix));
     }
+    remarks.extend(causes::blocked(workload, report).into_iter().map(|parts| format!("note: {parts}")));
     remarks.extend(causes::of_misses(workload, report, realtime).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.machine()));

@@ -589,14 +589,15 @@ fn a_table_of_jobs_is_what_the_trace_says() {
          - {name: long, period: 40ms, deadline: 20ms, runtime: 15ms}\n",
     );
     room.takt(&["sim", "w.yaml", "--duration", "45ms", "--jobs", "j.csv", "--trace", "t.jsonl"]).expect(0);
-    let expected = "task,job,release_ns,deadline_ns,start_ns,finish_ns,response_ns,consumed_ns,outcome,met,cpus,preemptions\n\
-        \"a, b\",0,0,10000000,0,3000000,3000000,3000000,completed,1,0,0\n\
-        long,0,0,20000000,3000000,18000000,18000000,15000000,completed,1,0,0\n\
-        \"a, b\",1,10000000,20000000,18000000,21000000,11000000,3000000,completed,0,0,0\n\
-        \"a, b\",2,20000000,30000000,21000000,24000000,4000000,3000000,completed,1,0,0\n\
-        \"a, b\",3,30000000,40000000,30000000,33000000,3000000,3000000,completed,1,0,0\n\
-        \"a, b\",4,40000000,50000000,40000000,43000000,3000000,3000000,completed,1,0,0\n\
-        long,1,40000000,60000000,43000000,,,,unfinished,,0,0\n";
+    let expected = "task,job,release_ns,deadline_ns,start_ns,finish_ns,response_ns,consumed_ns,outcome,met,cpus,preemptions,\
+        running_ns,waiting_ns,blocked_ns\n\
+        \"a, b\",0,0,10000000,0,3000000,3000000,3000000,completed,1,0,0,3000000,0,0\n\
+        long,0,0,20000000,3000000,18000000,18000000,15000000,completed,1,0,0,15000000,3000000,0\n\
+        \"a, b\",1,10000000,20000000,18000000,21000000,11000000,3000000,completed,0,0,0,3000000,8000000,0\n\
+        \"a, b\",2,20000000,30000000,21000000,24000000,4000000,3000000,completed,1,0,0,3000000,1000000,0\n\
+        \"a, b\",3,30000000,40000000,30000000,33000000,3000000,3000000,completed,1,0,0,3000000,0,0\n\
+        \"a, b\",4,40000000,50000000,40000000,43000000,3000000,3000000,completed,1,0,0,3000000,0,0\n\
+        long,1,40000000,60000000,43000000,,,,unfinished,,0,0,,,\n";
     assert_eq!(room.text("j.csv"), expected);
     room.takt(&["trace", "convert", "t.jsonl", "again.csv", "--jobs"]).expect(0);
     assert_eq!(room.text("again.csv"), expected);

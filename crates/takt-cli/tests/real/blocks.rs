@@ -28,6 +28,21 @@ fn counts(run: &Value) -> Vec<[Option<u64>; 5]> {
     run["tasks"].as_array().unwrap().iter().map(of).collect()
 }
 
+/// Each job of `io` sleeps for 20 ms, and none of `cpu` does. The parts are those of the mean response.
+fn parts_are_those_of_the_steps(run: &Value) -> Result<(), String> {
+    for (index, least) in [20_000_000, 0].into_iter().enumerate() {
+        let (parts, whole) = (&run["tasks"][index]["response_parts_ns"], &run["tasks"][index]["response_ns"]["mean"]);
+        let part = |name: &str| parts[name].as_i64().ok_or_else(|| format!("{parts}"));
+        let [running, waiting, blocked] = [part("running")?, part("waiting")?, part("blocked")?];
+        let whole = whole.as_i64().ok_or("a mean")?;
+        ensure((whole - running - waiting - blocked).abs() < 10, || format!("{parts} of {whole}"))?;
+        // Other load may lengthen a sleep, and a page of a program may have to be read.
+        ensure((least - 1_000_000..least + 3_000_000).contains(&blocked), || format!("{index}: {parts}"))?;
+    }
+    let said = format!("{}", run["notes"]);
+    ensure(said.contains("the mean response time of io, "), || said.clone())
+}
+
 #[test]
 fn other_tasks_run_while_a_job_sleeps() {
     on_cpus(|| {
@@ -47,6 +62,7 @@ fn other_tasks_run_while_a_job_sleeps() {
                 let run = room.takt(&[&["run", "w.yaml", "--duration", "350ms"][..], &args].concat()).json();
                 assert_eq!(run["blocking"], "tracepoints");
                 ensure(counts(&run) == counts(&sim), || format!("{mechanism}, {dispatch}: {run}"))?;
+                parts_are_those_of_the_steps(&run)?;
                 room.check("t.jsonl", "w.yaml")?;
                 // Each job of `io` sleeps once. It may also wait for a page of its program.
                 let trace = room.text("t.jsonl");

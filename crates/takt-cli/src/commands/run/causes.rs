@@ -18,11 +18,37 @@ const TOLERANCE: i64 = 10;
 /// jobs used, and how they ended.
 pub(super) fn of_task(report: &Report, task: usize) -> Value {
     let most = report.most_used[task].map(|(_, used)| used.ns());
+    let parts = parts(report, task).map(|[running, waiting, blocked]| {
+        json!({"running": running.ns(), "waiting": waiting.ns(), "blocked": blocked.ns()})
+    });
     json!({"waited_ns": report.waited[task].map(Span::ns), "most_used_ns": most,
-           "cpu_ns": report.cpu_time[task].map(Span::ns),
+           "cpu_ns": report.cpu_time[task].map(Span::ns), "response_parts_ns": parts,
            "ended": report.ends[task].filter(|_| report.gone[task]).map(|end| end == TaskEnd::Exited(0)),
            "failures": report.failures_of[task], "restarts": report.replaced[task],
            "floods": report.floods[task], "event_floods": report.event_floods[task]})
+}
+
+/// The mean response time of a task's completed jobs in its parts: running, waiting and blocked.
+fn parts(report: &Report, task: usize) -> Option<[Span; 3]> {
+    let (parts, jobs) = report.spent[task]?;
+    let [running, blocked] = [parts.running, parts.blocked].map(|sum| sum / jobs as i64);
+    Some([running, (report.responses[task].mean() - running - blocked).or_zero(), blocked])
+}
+
+/// Tasks whose jobs were blocked for at least a tenth of their mean response times, with the parts of these. A wait for a page is shorter.
+pub(super) fn blocked(workload: &Workload, report: &Report) -> Vec<String> {
+    let told = |(index, task): (usize, &TaskInfo)| {
+        let mean = report.responses[index].mean();
+        let blocks = |[.., blocked]: &[Span; 3]| *blocked > Span::ZERO && *blocked * 10 >= mean;
+        let [running, waiting, blocked] = parts(report, index).filter(blocks)?;
+        let mean = short(mean);
+        let [running, waiting, blocked] = [running, waiting, blocked].map(short);
+        Some(format!(
+            "the mean response time of {}, {mean}, is {running} running, {waiting} waiting, {blocked} blocked",
+            task.name
+        ))
+    };
+    workload.tasks.iter().enumerate().filter_map(told).collect()
 }
 
 /// Possible causes of missed deadlines: the effects of the machine on the run, whether or not there were misses, and tasks that
