@@ -34,7 +34,8 @@ pub struct Plan {
     pub resources: Vec<String>,
     /// Working directory of the processes; `None` is the caller's.
     pub directory: Option<PathBuf>,
-    /// CPUs of the scheduler thread. By default the schedule's CPU when it uses only one, else wherever Linux puts it.
+    /// CPUs of the scheduler thread. By default the schedule's CPU when it uses only one and the thread has a real-time class, else
+    /// wherever Linux puts it.
     pub scheduler_cpus: Option<CpuSet>,
     /// Scheduling class of the scheduler thread.
     pub scheduler_class: SchedulerClass,

@@ -187,8 +187,8 @@ pub struct Report {
     pub counts: Vec<Counts>,
     /// Response times by task.
     pub responses: Vec<Histogram>,
-    /// By task: the time that its completed jobs spent on a CPU and blocked, summed, and how many jobs these were. `None` before the first one, for tasks
-    /// of the kernel's classes, and in window tables without a policy, where a job continues from one activation to the next.
+    /// By task: the time that its jobs with response times spent on a CPU and blocked, summed, and how many jobs these were. `None` before the first one and
+    /// for tasks of the kernel's classes. `None` also in window tables without a policy, where a job continues from one activation to the next.
     pub spent: Vec<Option<(Parts, u64)>>,
     /// The job of each task that used most CPU time, and how much. `None` in window tables without a policy, where each job is a process, and before the
     /// first end of a job.

@@ -204,7 +204,9 @@ struct StepSink {
     records: Vec<Record>,
     responses: Responses,
     present: Spent,
-    /// By task: what its completed jobs spent, and how many these were.
+    /// By task: the response time of the job whose end is recorded next counts.
+    responded: Vec<bool>,
+    /// By task: what its jobs with response times spent, and how many these were.
     spent: Vec<(Parts, u64)>,
     /// By task: the job that used most CPU time, and how much.
     most: Vec<Option<(JobId, Work)>>,
@@ -217,7 +219,8 @@ impl Sink for StepSink {
     fn record(&mut self, record: Record) {
         let ended = self.present.record(&record);
         if let RecordKind::Finish { task, job, consumed, outcome } = record.kind {
-            if let Some((.., parts)) = ended.filter(|_| outcome == JobOutcome::Completed) {
+            let counts = std::mem::take(&mut self.responded[task.index()]);
+            if let Some((.., parts)) = ended.filter(|_| counts && outcome == JobOutcome::Completed) {
                 let (sum, jobs) = &mut self.spent[task.index()];
                 *sum += parts;
                 *jobs += 1;
@@ -235,6 +238,7 @@ impl Sink for StepSink {
         }
     }
     fn response(&mut self, task: TaskId, response: Span) {
+        self.responded[task.index()] = true;
         self.responses.response(task, response);
     }
 }
@@ -353,6 +357,7 @@ impl<A: Actuator> Scheduler<A> {
                 records: Vec::with_capacity(records_of(n)),
                 responses: Responses::reserved(n),
                 present: Spent::new(n),
+                responded: vec![false; n],
                 spent: vec![(Parts::default(), 0); n],
                 most: vec![None; n],
                 used: vec![(JobId::MAX, Work::ZERO); n],

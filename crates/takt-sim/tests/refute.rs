@@ -364,7 +364,7 @@ struct Tally {
 }
 
 /// Whether a no has to show in the densest behaviour: all tasks meet there, and none comes at listed instants only. Hartstone's rule counts misses by
-/// periods, so that one of another deadline does not show; workload files refuse these.
+/// periods, so a miss of another deadline does not show. Workload files refuse such deadlines.
 fn must_show(system: &System, verdict: &Verdict) -> bool {
     let first = |t: &Task| t.arrival.earliest();
     let regular = |t: &Task| !matches!(t.arrival, Arrival::Sporadic { .. } | Arrival::Listed { .. });

@@ -2,9 +2,9 @@
 //! release.
 //!
 //! Times are nanoseconds on the clock of the trace. A cell is empty where a job has no such value; `met` is 1 or 0 for a job with a deadline that is
-//! decided, and not for an activation of a process that signals no jobs. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A response time is the
-//! sum of the times running (with a CPU), waiting and blocked. A handler belongs to its job, whose row is written
-//! when the job itself is over.
+//! decided, and not for an activation of a process that signals no jobs. `cpus` is where the job ran last. Consumed time is execution time at nominal
+//! speed. A response time is the sum of the times running (with a CPU), waiting and blocked. A handler belongs to its job, whose row is written when
+//! the job itself is over.
 
 use crate::csv::quoted;
 use crate::out::Out;
@@ -67,6 +67,8 @@ pub struct JobTable {
     works: BTreeMap<TaskId, table::Work>,
     /// Processes of a window table that are not known to have jobs: no signal has ended one yet.
     jobless: BTreeSet<TaskId>,
+    /// Tasks of the kernel's classes: it alone knows when they run.
+    of_kernel: BTreeSet<TaskId>,
     spent: Spent,
 }
 
@@ -87,11 +89,12 @@ impl JobTable {
         let signals = |completion| matches!(completion, Completion::Signal | Completion::Exit);
         let jobless = of_table.clone().filter(|(_, completion)| !signals(*completion)).map(|(task, _)| task).collect();
         let works = of_table.map(|(task, _)| (task, table::Work::default())).collect();
+        let of_kernel = labels().filter(|(_, label)| label.class.is_some()).map(|(task, _)| task).collect();
         let spent = Spent::new(header.tasks.len());
-        Ok(JobTable { out, tasks, places, open: BTreeMap::new(), works, jobless, spent })
+        Ok(JobTable { out, tasks, places, open: BTreeMap::new(), works, jobless, of_kernel, spent })
     }
 
-    /// The row of a job that ended at an instant, with an outcome, what it consumed and the parts of its time, or of one that has not ended by `now`.
+    /// The row of a job. `end` is its instant, the outcome, what the job consumed and the parts of its time; `None` if it has not ended by `now`.
     fn row(&mut self, (task, number): (TaskId, JobId), job: Job, end: Option<(Time, Outcome, Work, Parts)>, now: Time) {
         let continues = self.works.get(&task).is_some_and(|work| work.continues().is_some());
         let decided = |deadline: Time| match end {
@@ -132,8 +135,7 @@ impl JobTable {
         let parts = end.map(|(at, .., Parts { running, blocked })| {
             [running, (at - job.release - running - blocked).or_zero(), blocked].map(Span::ns)
         });
-        // The kernel alone knows when its own tasks run.
-        let parts = parts.filter(|_| job.place.is_none_or(|place| self.places[place.index()] != KERNEL));
+        let parts = parts.filter(|_| !self.of_kernel.contains(&task));
         for part in parts.map_or([None; 3], |parts| parts.map(Some)) {
             out.text(",");
             if let Some(part) = part {

@@ -516,7 +516,7 @@ pub const FILE: [Key; 41] = [
     key("epp", EPP, "", "[energy performance preference](power.md#energy-performance-preference): `performance`, `balance_performance`, `default`, `balance_power`, `power`. *R*").written("a preference, or CPUs with preferences").used(Depends, Honoured),
     key("platform", PLATFORM, "", "[clusters, frequencies, power and temperatures](power.md#in-a-simulation) of the simulated machine").written("mapping, or name of a file").simulated(),
     key("set_cwd", Kind::Boolean { default: Some(true) }, "", "processes run in the directory of this file; otherwise in Takt's").real(),
-    key("scheduler_cpu", CPUS, "(the schedule's CPU if it is only one)", "CPUs of the scheduler thread; otherwise Linux places it").real(),
+    key("scheduler_cpu", CPUS, "(with a real-time class the schedule's CPU if it is only one)", "CPUs of the scheduler thread; otherwise Linux places it").real(),
     key("demos_cpu", CPUS, "", "DEmOS's name of `scheduler_cpu`; only one of the two").real(),
     key("init_timeout", DURATION, "(`10s`; [other](demos.md#options) under `takt demos`)", "limit for the initialisation of all processes with `init: yes` together").real(),
     key("client", word(&CLIENT_WORDS, Some("auto")), "", "whether processes can signal ([clients and descriptors](#clients-and-descriptors))"),

@@ -41,7 +41,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "N", requires = "trace_size", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(2..series::FILES_MAX))]
     pub(crate) trace_files: u64,
-    /// Write a table of jobs: release, start, finish, response time, outcome, CPU and preemptions of each
+    /// Write a table of jobs: release, start, finish, response time and its parts, outcome, CPU and preemptions of each
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) jobs: Option<PathBuf>,
     /// Draw a Gantt chart as SVG

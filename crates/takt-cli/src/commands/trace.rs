@@ -69,7 +69,7 @@ enum Command {
         /// Width of an .svg in pixels
         #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(400..=20_000))]
         width: u32,
-        /// Write the table of jobs to the .csv: release, start, finish, response time, outcome, CPU and preemptions of each
+        /// Write the table of jobs to the .csv: release, start, finish, response time and its parts, outcome, CPU and preemptions of each
         #[arg(long, conflicts_with_all = ["from", "to"])]
         jobs: bool,
         /// Join the files of a trace that `--trace-size` has divided: give the last one, and those with numbers come before it

@@ -5,7 +5,7 @@ use crate::record::{JobId, Record, RecordKind};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
-/// Parts of the time from a job's release to its end. The rest of it, the job waits for a CPU, or for its task's turn.
+/// Parts of the time from a job's release to its end. In the rest of it, the job waits for a CPU or for an earlier job of its task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// It has a CPU.
@@ -62,7 +62,8 @@ impl Spent {
         Spent(alloc::vec![NONE; tasks])
     }
 
-    /// Takes the next record. At the end of a job it returns whose it was and its parts: zero if the trace has no more of it than this. O(1).
+    /// Takes the next record. At the end of a job it returns the task, the job and its parts. The parts are zero if the trace has
+    /// only this record of the job. O(1).
     pub fn record(&mut self, record: &Record) -> Option<(TaskId, JobId, Parts)> {
         let (task, job, ends) = match record.kind {
             RecordKind::Start { task, job, .. }
@@ -70,6 +71,13 @@ impl Spent {
             | RecordKind::Block { task, job }
             | RecordKind::Wake { task, job } => (task, job, false),
             RecordKind::Finish { task, job, .. } => (task, job, true),
+            RecordKind::HandlerEnd { task, .. } => {
+                // What the handler did is not of the task's next job.
+                if let Some(present) = self.0.get_mut(task.index()) {
+                    *present = NONE;
+                }
+                return None;
+            }
             _ => return None,
         };
         if task.index() >= self.0.len() {

@@ -8,14 +8,14 @@ use takt_core::record::JobId;
 use takt_core::stats::Counts;
 use takt_core::time::Span;
 use takt_core::work::Work;
-use takt_exec::{Report, TaskEnd};
+use takt_exec::{Blocking, Report, TaskEnd};
 use takt_workload::{TaskInfo, Workload};
 
 /// A job without a budget may use so many hundredths more than its runtime before it is named.
 const TOLERANCE: i64 = 10;
 
 /// How long the task's processes waited for a CPU while they had one assigned, the CPU time that they used, the most that one of its
-/// jobs used, and how they ended.
+/// jobs used, the parts of its response times, and how they ended.
 pub(super) fn of_task(report: &Report, task: usize) -> Value {
     let most = report.most_used[task].map(|(_, used)| used.ns());
     let parts = parts(report, task).map(|[running, waiting, blocked]| {
@@ -28,8 +28,12 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
            "floods": report.floods[task], "event_floods": report.event_floods[task]})
 }
 
-/// The mean response time of a task's completed jobs in its parts: running, waiting and blocked.
+/// The mean response time of a task's completed jobs in its parts: running, waiting and blocked. `None` where blocking is not observed: a sleep
+/// would count as running.
 fn parts(report: &Report, task: usize) -> Option<[Span; 3]> {
+    if matches!(report.blocking, Blocking::Unavailable(_) | Blocking::NotFollowed) {
+        return None;
+    }
     let (parts, jobs) = report.spent[task]?;
     let [running, blocked] = [parts.running, parts.blocked].map(|sum| sum / jobs as i64);
     Some([running, (report.responses[task].mean() - running - blocked).or_zero(), blocked])

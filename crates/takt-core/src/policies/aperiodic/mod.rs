@@ -9,7 +9,7 @@
 //! [`Rule`]: [`polling_server`] loses it, in [`periodic_server`] it shrinks with time, [`deferrable_server`] keeps it until the next
 //! one, and [`sporadic_server`] gets back what was used, a period after it could be used.
 //!
-//! An idle server has no timer: its budget is computed when work arrives. Work that follows in the same instant is no new beginning,
+//! An idle server has no timer, unless it is a periodic one that is ranked by deadline: its budget is computed when work arrives. Work that follows in the same instant is no new beginning,
 //! whatever the order of the events. Policies whose guarantee belongs to one task (`cbs` and its relatives) refuse shared servers.
 
 pub mod deferrable_server;

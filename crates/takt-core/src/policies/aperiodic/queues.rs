@@ -170,10 +170,6 @@ impl<R: Rule> Queues<R> {
             }
             (server.standing, server.ready, server.idle_since) = (Standing::Throttled, 0, Some(now));
         }
-        if R::DRAINS {
-            // By its deadline, an idle server has another rank in each period, and its budget shrinks or not.
-            (0..self.servers.len()).for_each(|s| self.settle(s, cx));
-        }
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
             let member = &mut self.members[task.index()];
@@ -184,6 +180,10 @@ impl<R: Rule> Queues<R> {
                     self.enter(task, cx);
                 }
             }
+        }
+        if R::DRAINS {
+            // Ranked by deadline, an idle server changes its rank in each period, which decides whether its budget shrinks.
+            (0..self.servers.len()).for_each(|s| self.settle(s, cx));
         }
         self.arm_timers(cx);
     }
