@@ -97,13 +97,14 @@ pub(crate) fn process(workload: &Workload, id: TaskId, by_demos: bool) -> Result
         output: output(workload, id),
         settings: settings(workload, id)?,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
+        wakeups: task.event.as_deref() == Some(&takt_workload::EventSource::WakeUp),
         event: task.event.as_deref().and_then(|source| {
             Some(match source {
                 takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
                 takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
                 takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
                 takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
-                takt_workload::EventSource::Segments => return None,
+                takt_workload::EventSource::Segments | takt_workload::EventSource::WakeUp => return None,
             })
         }),
         kernel: kernel(workload, id)?,

@@ -46,14 +46,18 @@ pub(crate) trait Actuator {
     fn signal(&self, group: Group, signal: Signal) -> io::Result<()>;
     /// Lets a process continue. It can only fail when the process is gone.
     fn resume(&self, by: &Self::Resume) -> io::Result<()>;
-    /// Whether the kernel has reported an end of a job of the task's process at this instant or later. All reports are taken in.
-    fn has_ended_job(&self, task: TaskId, since: Span) -> bool;
+    /// The last end of a job of the task's process that the kernel has reported, if it was at this instant or later. All reports are taken in.
+    fn ended_job(&self, task: TaskId, since: Span) -> Option<Span>;
     /// Observes blocks and wake-ups of the task's process in this group, instead of those of the one before; without a group of none.
     fn follow(&self, task: TaskId, group: Option<Group>);
     /// The task's process begins or continues its job, and counts as blocked or not until a report; or it is stopped. Without a report by the kernel it is looked at
     /// in between.
     fn watch(&self, task: TaskId, watched: Option<Blocked>) {
         let _ = (task, watched);
+    }
+    /// Whether blocks and wake-ups are looked for from time to time, so that their instants are those of the looks.
+    fn samples_waits(&self) -> bool {
+        false
     }
     /// Whether a block or wake-up has been reported that has not been taken.
     fn has_waits(&self) -> bool;

@@ -52,6 +52,6 @@ impl Blocks {
     /// The task's process begins a job, has ended, or is another one.
     pub(crate) fn forget(&mut self, task: TaskId) {
         self.blocked[task.index()] = false;
-        self.waits.retain(|(_, input)| input.task() != Some(task));
+        self.waits.retain(|(_, input)| input.task() != Some(task) || matches!(input, Input::Release { .. }));
     }
 }

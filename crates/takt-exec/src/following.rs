@@ -17,9 +17,12 @@ use takt_core::time::{Span, Time};
 impl<A: Actuator> Scheduler<A> {
     /// Takes in the blocks and wake-ups up to this instant. Before that, all signals and requests that came by then have been heard.
     pub(crate) fn take_waits(&mut self, until: Span) {
-        let Scheduler { setup, blocks, start, heard, .. } = self;
-        blocks.is_full = false;
-        while let Some(Wait { at, task, blocked }) = setup.actuator.take_wait(until) {
+        self.blocks.is_full = false;
+        while let Some(Wait { at, task, blocked }) = self.setup.actuator.take_wait(until) {
+            if self.take_report(task, at, blocked) {
+                continue;
+            }
+            let Scheduler { setup, blocks, start, .. } = &mut *self;
             let slot = &setup.slots[task.index()];
             let at_work = matches!(slot.program, Program::At { .. }) && slot.asked.waits_for.is_none();
             // A process of several threads has no rank. Without notices its wake-up would be seen too late, so it counts as runnable.
@@ -35,6 +38,7 @@ impl<A: Actuator> Scheduler<A> {
                 break;
             }
         }
+        let Scheduler { blocks, heard, .. } = self;
         for heard in heard.iter() {
             let (Heard::Completion(task, _) | Heard::Observed(task)) = *heard else { continue };
             if !blocks.blocked[task.index()] {
@@ -85,6 +89,7 @@ impl<A: Actuator> Scheduler<A> {
             self.step_measured(at);
         }
         self.set_aside();
+        self.end_early();
         let rest = self.inputs.len();
         self.put_waits(Time::MAX, false);
         self.inputs.rotate_left(rest);
@@ -139,7 +144,7 @@ impl<A: Actuator> Scheduler<A> {
     /// The task's process has several threads, not all of which are observed. To the engine it is runnable from now on.
     pub(crate) fn lose_sight(&mut self, task: TaskId) {
         let slot = &self.setup.slots[task.index()];
-        if !slot.began_unseen && !self.setup.quiet {
+        if !slot.began_unseen && !self.setup.quiet || slot.sleeper.is_some() {
             return;
         }
         self.setup.actuator.follow(task, None);
@@ -161,6 +166,11 @@ impl<A: Actuator> Scheduler<A> {
         {
             // One that is to be replaced since a step before is blocked until its next process is there.
             if !matches!(self.setup.slots[task.index()].program, Program::At { .. } | Program::Waiting) {
+                continue;
+            }
+            if let Input::Release { .. } = input {
+                self.is_woken(task);
+                self.inputs.push(input);
                 continue;
             }
             let blocks = matches!(input, Input::Block { .. });

@@ -260,6 +260,19 @@ impl Levels {
         Ok(())
     }
 
+    /// Gives a task the lowest priority, if it has another one.
+    ///
+    /// # Errors
+    /// The error of `set`.
+    pub(crate) fn lower<E>(&mut self, task: TaskId, set: impl FnOnce(u8) -> Result<(), E>) -> Result<(), E> {
+        let known = &mut self.tasks[task.index()];
+        if known.level != self.lowest {
+            set(self.lowest)?;
+            known.level = self.lowest;
+        }
+        Ok(())
+    }
+
     /// The other thawed tasks on the CPUs of a task.
     fn others(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
         let cpus = self.tasks[task.index()].cpus;

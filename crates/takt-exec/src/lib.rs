@@ -45,6 +45,7 @@ mod used;
 #[cfg(test)]
 mod virtual_machine;
 mod waits;
+mod wakeups;
 
 pub use control::{Answer, AnswerTo, Command, Control, Done, Handle, MAX_LOADED, NewTerms, Order, Refusal, Target};
 pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};

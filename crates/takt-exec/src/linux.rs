@@ -46,10 +46,9 @@ pub(crate) type Sources = Arc<Vec<Option<Source>>>;
 /// process, so the scheduler never finds it locked by that.
 pub(crate) type Ends = Arc<Vec<Mutex<Option<JobEnds>>>>;
 
-/// Whether the process of a task has ended a job at this instant or later.
-fn has_ended_job(ends: &Ends, task: TaskId, since: Span) -> bool {
-    let Ok(mut ends) = ends[task.index()].try_lock() else { return false };
-    ends.as_mut().is_some_and(|ends| ends.take(since))
+/// The last end of a job of a task's process, if it was at this instant or later.
+fn ended_job(ends: &Ends, task: TaskId, since: Span) -> Option<Span> {
+    ends[task.index()].try_lock().ok()?.as_mut()?.take(since)
 }
 
 /// The scheduler's side.
@@ -100,8 +99,8 @@ impl Actuator for Acts {
     fn resume(&self, by: &OwnedFd) -> io::Result<()> {
         protocol::send_continue(by)
     }
-    fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
-        has_ended_job(&self.ends, task, since)
+    fn ended_job(&self, task: TaskId, since: Span) -> Option<Span> {
+        ended_job(&self.ends, task, since)
     }
     fn follow(&self, task: TaskId, group: Option<Group>) {
         let Some(observation) = &self.observation else { return };
@@ -110,6 +109,10 @@ impl Actuator for Acts {
     }
     fn watch(&self, task: TaskId, watched: Option<Blocked>) {
         self.observation.iter().for_each(|observation| observation.borrow().watch(task, watched));
+    }
+    fn samples_waits(&self) -> bool {
+        let observation = self.observation.as_ref();
+        observation.is_some_and(|observation| matches!(*observation.borrow(), Observation::States(_)))
     }
     fn has_waits(&self) -> bool {
         self.observation.as_ref().is_some_and(|observation| observation.borrow().has_waits())
@@ -306,7 +309,7 @@ impl Children {
     pub(crate) fn ended_jobs(&self) -> Vec<TaskId> {
         let tasks = (0..).map(TaskId).zip(&self.tracepoints);
         let observed = tasks.filter(|(_, points)| points.is_some()).map(|(task, _)| task);
-        observed.filter(|task| has_ended_job(&self.ends, *task, Span::ZERO)).collect()
+        observed.filter(|task| ended_job(&self.ends, *task, Span::ZERO).is_some()).collect()
     }
 
     pub(crate) fn is_observed(&self, task: TaskId) -> bool {

@@ -15,7 +15,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{OnExit, System, TaskId};
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle, ThreadState};
+use takt_linux::{Group, JobEnd, PartitionHandle, ThreadState};
 
 /// Where a task's process lives.
 #[derive(Clone, Copy, Debug)]
@@ -704,7 +704,7 @@ impl<P: Processes> Lives<P> {
         (0..self.tasks.len().div_ceil(LOOKS)).for_each(|_| self.look());
     }
 
-    /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, and of programs with a page. A
+    /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, of programs with a page, and of programs whose sleeps end their jobs. A
     /// process counts as one with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
         self.advance_ends();
@@ -717,7 +717,10 @@ impl<P: Processes> Lives<P> {
             let (known, process) = (&mut self.tasks[index], &self.plan.processes[index]);
             let pid = known.pid.filter(|pid| self.tasks_by_pid.contains_key(pid));
             let (Life::Alive, false, None) = (known.life, process.per_job, process.kernel) else { continue };
-            if !by_priority && !self.processes.uses_page(TaskId(index as u32)) {
+            if !by_priority
+                && process.observed != Some(JobEnd::Sleep)
+                && !self.processes.uses_page(TaskId(index as u32))
+            {
                 continue;
             }
             let group = known.home.group;

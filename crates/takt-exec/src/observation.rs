@@ -53,6 +53,14 @@ impl Observation {
         }
     }
 
+    /// As [`Observation::follow`], from now on without the threads and children that the process creates, where the kernel's records tell of them.
+    pub(crate) fn follow_leader(&mut self, task: TaskId, leader: Option<i32>) {
+        if let Observation::Records(records) = self {
+            records.threads.close(task.index());
+        }
+        self.follow(task, leader, leader.as_slice());
+    }
+
     /// The process of the task begins or continues its job, and counts as blocked or not; or it is stopped.
     pub(crate) fn watch(&self, task: TaskId, watched: Option<Blocked>) {
         let Observation::States(states) = self else { return };

@@ -167,11 +167,14 @@ impl Plan {
     }
 
     /// Whether blocks and wake-ups in the middle of a task's jobs are observed: under an online policy, of processes that Takt schedules. In a window table a
-    /// budget is elapsed time, and a sleep is the end of a job with `completion: sleep`.
+    /// budget is elapsed time.
     pub(crate) fn follows(&self, system: &System, task: TaskId) -> bool {
-        let process = &self.processes[task.index()];
-        let sleeps = process.observed == Some(JobEnd::Sleep);
-        system.windows.is_empty() && process.kernel.is_none() && !sleeps
+        system.windows.is_empty() && self.processes[task.index()].kernel.is_none()
+    }
+
+    /// Whether sleeps end the jobs of a task that is observed.
+    pub(crate) fn sleeps(&self, system: &System, task: TaskId) -> bool {
+        self.processes[task.index()].observed == Some(JobEnd::Sleep) && self.follows(system, task)
     }
 
     /// Whether each block and wake-up wakes the scheduler. With ranks the kernel does by itself what a policy decides whose ranks do not change by them, so
@@ -185,9 +188,10 @@ impl Plan {
         let switches =
             self.changes.iter().any(|(_, change)| matches!(change, Input::Switch { .. } | Input::Configure { .. }));
         let limited = self.processes.iter().any(|process| process.on_overrun.is_some());
+        let sleeps = (0..system.tasks.len() as u32).any(|task| self.sleeps(system, TaskId(task)));
         let meters = (0..system.tasks.len() as u32).any(|task| engine.meters(TaskId(task)));
         match self.dispatch {
-            Dispatch::Rank if keeps && !switches && !limited && !meters => Notices::Quiet,
+            Dispatch::Rank if keeps && !switches && !limited && !meters && !sleeps => Notices::Quiet,
             _ => Notices::Each,
         }
     }
@@ -299,6 +303,8 @@ pub struct Process {
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
+    /// The wake-ups of its program release its jobs, which end by sleeps ([`Process::observed`]).
+    pub wakeups: bool,
     /// For a task that the kernel schedules. It has an imaginary CPU of the system for itself.
     pub kernel: Option<KernelTask>,
     /// No process, but the place for one whose task a command may add ([`crate::Command::New`]). The number of its task is free.
@@ -400,6 +406,7 @@ impl Process {
             settings: ProcessSettings::default(),
             event: None,
             segments: false,
+            wakeups: false,
             kernel: None,
             is_reserved: true,
         }

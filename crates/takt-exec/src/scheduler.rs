@@ -23,6 +23,7 @@ use crate::rings::Rings;
 use crate::slot::{Ahead, Asked, Awaited, Observed, OfKernel, Slot};
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use crate::used::Used;
+use crate::wakeups::Sleeper;
 use rtrb::{Consumer, Producer};
 use std::io;
 use std::sync::Arc;
@@ -249,6 +250,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) inputs: Vec<Input>,
     /// The tasks whose jobs are segments.
     pub(crate) segmented: Vec<TaskId>,
+    /// The tasks whose jobs are released by wake-ups of their programs.
+    pub(crate) sleepers: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
     pub(crate) asking: Vec<TaskId>,
     /// Tasks whose programs have begun their jobs before the engine has dispatched them, and those of them that have been heard since the last step.
@@ -352,6 +355,7 @@ impl<A: Actuator> Scheduler<A> {
         let n = setup.engine.system().tasks.len();
         let windows = &setup.engine.system().windows;
         Scheduler {
+            sleepers: (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].sleeper.is_some()).collect(),
             segmented: (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].segments.is_some()).collect(),
             sink: StepSink {
                 records: Vec::with_capacity(records_of(n)),
@@ -414,6 +418,7 @@ impl<A: Actuator> Scheduler<A> {
         self.begin_segments();
         // Blocks before the start concern no job.
         while self.setup.actuator.take_wait(self.start).is_some() {}
+        self.begin_sleepers();
         self.start
     }
 
@@ -601,7 +606,8 @@ impl<A: Actuator> Scheduler<A> {
         // A replacement ends its initialisation.
         let initialises = matches!(slot.program, Program::Absent { .. });
         let since = slot.observed.map(|observed| if initialises { Span::ZERO } else { observed.since });
-        if since.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
+        let end = since.map(|since| self.setup.actuator.ended_job(task, since));
+        if end == Some(None) {
             return;
         }
         if slot.ahead.is_some() {
@@ -623,10 +629,22 @@ impl<A: Actuator> Scheduler<A> {
             Program::At { job, .. } => {
                 slot.program = Program::Waiting;
                 self.inputs.push(Input::Complete { task, job });
+                let slot = &mut self.setup.slots[task.index()];
+                // The work of an aborted job was all that its program had to do in the present one.
+                if self.setup.engine.job_number(task).is_some_and(|present| present != job)
+                    && let Some(sleeper) = &mut slot.sleeper
+                {
+                    sleeper.ended_early();
+                }
                 if matches!(slot.resume, Resume::Unknown) && slot.observed.is_none() {
                     slot.resume = Resume::Asked { again: false };
                     self.ask(task, Request::Resume);
                 }
+                end.flatten().into_iter().for_each(|end| self.falls_asleep(task, end));
+            }
+            Program::Waiting if slot.sleeper.is_some() => {
+                slot.sleeper.iter_mut().for_each(Sleeper::ended_early);
+                end.flatten().into_iter().for_each(|end| self.falls_asleep(task, end));
             }
             // The signal of a replacement ends its initialisation.
             Program::Absent { asked: true, .. } => self.ask(task, Request::Initialised),
@@ -725,6 +743,7 @@ impl<A: Actuator> Scheduler<A> {
                     self.forget_waits(task);
                     self.setup.actuator.follow(task, None);
                     let slot = &mut self.setup.slots[task.index()];
+                    slot.sleeper.iter_mut().for_each(Sleeper::is_replaced);
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
                     if replaced {
@@ -767,6 +786,7 @@ impl<A: Actuator> Scheduler<A> {
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
                     (slot.alone, slot.waits, slot.blocked) = (false, Waits::No, false);
                     (slot.given, slot.ahead) = (false, None);
+                    slot.sleeper.iter_mut().for_each(Sleeper::is_replaced);
                     slot.began_unseen = slot.program == Program::Waiting;
                     let followed = slot.follows.then_some(slot.group);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
@@ -821,6 +841,7 @@ impl<A: Actuator> Scheduler<A> {
         if several {
             self.lose_sight(task);
             self.freeze_waiting(task);
+            self.lose_sleeper(task, true);
         }
         let dispatcher = &mut self.setup.dispatcher;
         dispatcher.set_several(task, several);
@@ -861,6 +882,12 @@ impl<A: Actuator> Scheduler<A> {
             // Nothing planned has the instant of a change: a simulation with the same change would hand it in first.
             let apart = Span::from_ns(self.change.is_some().into());
             self.step(now.max(self.setup.engine.now() + apart));
+        }
+        if !last && !self.sleepers.is_empty() {
+            while self.end_early() {
+                self.step(now.max(self.setup.engine.now()));
+            }
+            self.freeze_awake();
         }
     }
 
@@ -1093,6 +1120,7 @@ impl<A: Actuator> Scheduler<A> {
         let step = Item::Step { at, late: self.late.take(), lost: self.sink.dropped };
         self.report(at, step, Time::ZERO + (started.unwrap_or(done) - self.start));
         self.put_blocked();
+        self.release_awake();
         self.react();
     }
 
@@ -1252,6 +1280,7 @@ impl<A: Actuator> Scheduler<A> {
         let how = How { work, runs: runs && before.is_none(), is_over };
         let done = self.setup.dispatch(task, cpus.as_ref(), how, self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
+        self.is_dispatched_asleep(task);
         self.note_blocked(task);
     }
 
@@ -1429,6 +1458,7 @@ impl<A: Actuator> Setup<A> {
                 observed: process.observed.map(|of| Observed::new(of, &actuator)),
                 metered: engine.meters(task),
                 counted: is_counted(process) && engine.system().tasks[task.index()].arrival != Arrival::Activated,
+                sleeper: plan.sleeps(engine.system(), task).then(|| Sleeper::new(process.wakeups)),
                 segments: process.segments.then(|| Terms::of(&engine, task)),
                 limited: process.on_overrun.is_some() && !process.per_job,
                 kernel: process
@@ -1574,6 +1604,12 @@ impl<A: Actuator> Setup<A> {
     pub(crate) fn exhausted(&mut self) -> Option<TaskId> {
         let (dispatcher, bench) = self.all();
         dispatcher.exhausted(&bench)
+    }
+
+    /// See [`Dispatcher::rest`].
+    pub(crate) fn rest(&mut self, task: TaskId) -> io::Result<()> {
+        let (dispatcher, mut bench) = self.bench(task);
+        dispatcher.rest(task, &mut bench)
     }
 
     /// Whether a thawed task may stay so.

@@ -4,6 +4,7 @@ use crate::actuator::Actuator;
 use crate::life::{Incarnation, Program, Resume, Waits};
 use crate::rings::Rings;
 use crate::terms::Terms;
+use crate::wakeups::Sleeper;
 use rustix::process::Signal;
 use takt_abi::Kind;
 use takt_core::record::JobId;
@@ -29,6 +30,8 @@ pub(crate) struct Slot<R> {
     pub(crate) observed: Option<Observed>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) metered: bool,
+    /// The wake-ups of its program release its jobs.
+    pub(crate) sleeper: Option<Sleeper>,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     pub(crate) rings: Rings,

@@ -37,7 +37,7 @@ use takt_linux::isolate::Isolation;
 use takt_linux::power::{Power, Refusal, Sample};
 use takt_linux::rt::Class;
 use takt_linux::starter::Starter;
-use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, descriptors, disturbance, leftovers, watcher};
+use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, Unavailable, descriptors, disturbance, leftovers, watcher};
 
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
@@ -443,12 +443,28 @@ impl Supervisor {
         } else {
             (Observation::by_states(tasks), Blocking::States)
         };
+        let woken = |task: &&TaskId| self.plan.processes[task.index()].wakeups;
         match opened {
-            Err(lack) => Ok((None, Blocking::Unavailable(lack))),
+            Err(lack) => match followed.iter().find(woken) {
+                Some(task) => Err(Error::Unavailable(Unavailable {
+                    reason: format!(
+                        "the wake-ups of {} cannot be observed: {}",
+                        self.plan.processes[task.index()].name,
+                        lack.reason
+                    ),
+                    fix: format!("{}; or write a `period` in place of `event: wakeup`", lack.fix),
+                })),
+                None => Ok((None, Blocking::Unavailable(lack))),
+            },
             Ok(mut observation) => {
                 for task in followed {
                     let group = self.lives.tasks[task.index()].home.group;
-                    observation.follow(task, self.mechanism.leader(group), &self.mechanism.thread_numbers(group));
+                    let leader = self.mechanism.leader(group);
+                    if self.plan.sleeps(system, task) {
+                        observation.follow_leader(task, leader);
+                    } else {
+                        observation.follow(task, leader, &self.mechanism.thread_numbers(group));
+                    }
                 }
                 observation.hear(&self.epoll, true).what("epoll")?;
                 Ok((Some(observation), by))
@@ -499,6 +515,10 @@ impl Supervisor {
         let links = Links { inbox: scheduler_inbox, outbox: scheduler_outbox, returned: scheduler_returned };
         let mut setup = Setup::new(engine, acts, &self.plan, &self.lives, links, resumes);
         setup.places.iter_mut().for_each(|cpus| *cpus = self.plan.real(cpus, &present));
+        if let Blocking::Unavailable(_) = blocking {
+            // Their wake-ups would not be seen.
+            setup.slots.iter_mut().for_each(|slot| slot.sleeper = None);
+        }
         let lost = setup.lost.clone();
         self.lives.look_at_all();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.

@@ -857,8 +857,8 @@ impl Actuator for Machine {
         world.sources.iter_mut().filter(|source| source.task == task).for_each(|source| source.muted = muted);
         Ok(())
     }
-    fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
-        self.world().ended[task.index()].take().is_some_and(|at| at >= since)
+    fn ended_job(&self, task: TaskId, since: Span) -> Option<Span> {
+        self.world().ended[task.index()].take().filter(|at| *at >= since)
     }
     fn follow(&self, task: TaskId, group: Option<Group>) {
         let mut world = self.world();

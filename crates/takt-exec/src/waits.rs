@@ -39,6 +39,9 @@ impl<R> Slot<R> {
 impl<A: Actuator> Scheduler<A> {
     /// The engine has stopped a task. Returns whether its program waits for its next job without being frozen.
     pub(crate) fn leave_waiting(&mut self, task: TaskId) -> bool {
+        if self.leave_asleep(task, false) {
+            return true;
+        }
         let now = self.now();
         // After a refused act it is not known whether the process is frozen.
         let known = self.refused[task.index()].is_none();
@@ -83,7 +86,8 @@ impl<A: Actuator> Scheduler<A> {
         for _ in 0..tasks.min(LOOKS) {
             let task = TaskId(self.next_waiting);
             self.next_waiting = if task.index() + 1 < tasks { self.next_waiting + 1 } else { 0 };
-            if self.setup.slots[task.index()].waits == Waits::Asleep {
+            let slot = &self.setup.slots[task.index()];
+            if slot.waits == Waits::Asleep && slot.sleeper.is_none() {
                 if !self.setup.actuator.waits(task) {
                     self.freeze_waiting(task);
                 }
@@ -97,6 +101,7 @@ impl<A: Actuator> Scheduler<A> {
         if self.setup.slots[task.index()].waits != Waits::No && self.refused[task.index()].is_none() {
             let done = self.setup.freeze(task);
             self.note(task, Refused::Stop, done);
+            self.lose_sleeper(task, false);
         }
     }
 }

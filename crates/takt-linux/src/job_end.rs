@@ -132,24 +132,25 @@ impl JobEnds {
         Ok(epoll::add(epoll, &self.ring, EventData::new_u64(data), EventFlags::IN | EventFlags::ET)?)
     }
 
-    /// Takes in all events, and returns whether one at this instant of the monotonic clock or later ended a job. It neither blocks nor
-    /// allocates, and makes no system call.
+    /// Takes in all events, and returns the instant of the last one that ended a job, if it is this instant of the monotonic clock or later. It
+    /// neither blocks nor allocates, and makes no system call.
     ///
     /// A sleep that was interrupted by a stop continues at the next start, which the kernel reports as another one. It is none: no system call has
     /// returned to the program since. The calls that the thread made before it was observed do not count either.
-    pub fn take(&mut self, since: Span) -> bool {
-        let mut ended = false;
+    pub fn take(&mut self, since: Span) -> Option<Span> {
+        let mut ended = None;
         // A sample: the instant; and for a sleep the number of counters and their values, that of the sampled event first.
         let mut sample = [0; 4];
         while let Some(length) = self.ring.take(&mut sample) {
             let expected = if self.of == JobEnd::Yield { 1 } else { 4 };
-            if length < expected || Span::from_ns(sample[0] as i64) < since {
+            let at = Span::from_ns(sample[0] as i64);
+            if length < expected || at < since {
                 continue;
             }
             if self.of == JobEnd::Sleep && std::mem::replace(&mut self.last, sample[3]) == sample[3] {
                 continue;
             }
-            ended = true;
+            ended = Some(at);
         }
         ended
     }
@@ -175,18 +176,18 @@ mod tests {
         let Some(mut ends) = observe(JobEnd::Yield) else { return };
         let epoll = epoll::create(CreateFlags::CLOEXEC).unwrap();
         ends.register(&epoll, 7).unwrap();
-        assert!(!ends.take(Span::ZERO), "nothing has happened");
+        assert_eq!(ends.take(Span::ZERO), None, "nothing has happened");
         std::thread::yield_now();
         let mut heard = Vec::with_capacity(1);
         epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut heard), None).unwrap();
         assert_eq!(heard[0].data.u64(), 7);
-        assert!(!ends.take(crate::timer::now()), "it was before that");
+        assert_eq!(ends.take(crate::timer::now()), None, "it was before that");
         std::thread::yield_now();
-        assert!(ends.take(Span::ZERO));
-        assert!(!ends.take(Span::ZERO), "it has been taken");
+        assert!(ends.take(Span::ZERO).is_some());
+        assert_eq!(ends.take(Span::ZERO), None, "it has been taken");
         // Another thread is another process to the kernel, and a sleep is no yield.
         std::thread::spawn(std::thread::yield_now).join().unwrap();
-        assert!(!ends.take(Span::ZERO));
+        assert_eq!(ends.take(Span::ZERO), None);
     }
 
     #[test]
@@ -199,13 +200,13 @@ mod tests {
             };
             for _ in 0..3 {
                 (0..1000).for_each(|_| act(1));
-                assert!(ends.take(Span::ZERO), "{of:?}");
+                assert!(ends.take(Span::ZERO).is_some(), "{of:?}");
             }
             for number in 0..100 {
                 // On a CPU that is emulated and shared, a sleep can be over before the thread has left it.
                 let heard = (0..3).any(|_| {
                     act(10_000);
-                    ends.take(Span::ZERO)
+                    ends.take(Span::ZERO).is_some()
                 });
                 assert!(heard, "{of:?} {number}");
             }
@@ -230,7 +231,7 @@ mod tests {
             pause();
             send(rustix::process::Signal::CONT);
             pause();
-            assert!(!ends.take(Span::ZERO));
+            assert_eq!(ends.take(Span::ZERO), None);
         }
         child.kill().unwrap();
         child.wait().unwrap();

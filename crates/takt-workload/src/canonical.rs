@@ -424,6 +424,7 @@ fn source_text(source: &EventSource) -> String {
         EventSource::Udp(address) => format!("udp: \"{address}\""),
         EventSource::Signal(name) => format!("signal: {name}"),
         EventSource::Segments => "segments: yes".to_owned(),
+        EventSource::WakeUp => "wakeup: yes".to_owned(),
     }
 }
 

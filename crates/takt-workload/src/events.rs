@@ -18,11 +18,11 @@ use takt_core::model::{Arrival, TaskId};
 use takt_core::time::Span;
 
 const HINT: &str = "write `event: {after: TASK}` for a job after each completed job of another task, `event: {udp: \"127.0.0.1:5000\"}` for one \
-     with a datagram, `event: segments` for one with each real-time segment of the program, or `event: yes` for one with each `{at: 5ms, task: NAME, release: yes}` of `changes`";
+     with a datagram, `event: segments` for one with each real-time segment of the program, `event: wakeup` for one with each of its wake-ups, or `event: yes` for one with each `{at: 5ms, task: NAME, release: yes}` of `changes`";
 /// The keys that plan the events of a simulation.
 const SIMULATED: [&str; 2] = ["releases", "spread"];
 /// The keys that name what the events are.
-const SOURCES: [&str; 6] = ["after", "fd", "pipe", "udp", "signal", "segments"];
+const SOURCES: [&str; 7] = ["after", "fd", "pipe", "udp", "signal", "segments", "wakeup"];
 /// How many events and jobs of a task may wait unless the file says otherwise.
 const QUEUE: u32 = 16;
 
@@ -44,6 +44,10 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Event> {
         Kind::Scalar { text, .. } if text.trim() == "yes" => return Some(event),
         Kind::Scalar { text, .. } if text.trim() == "segments" => {
             event.source = Some(EventSource::Segments);
+            return Some(event);
+        }
+        Kind::Scalar { text, .. } if text.trim() == "wakeup" => {
+            event.source = Some(EventSource::WakeUp);
             return Some(event);
         }
         _ => {}
@@ -97,7 +101,12 @@ fn simulated(reader: &mut Reader, node: &Node, event: &Event) -> Option<Arrival>
         );
         return None;
     }
-    match given.first()? {
+    let Some(entry) = given.first() else {
+        // A loop that sleeps until its next time comes as often as it may.
+        let repeats = event.source == Some(EventSource::WakeUp) && event.distance > Span::ZERO;
+        return repeats.then_some(Arrival::Sporadic { offset: Span::ZERO, period: event.distance, spread: Span::ZERO });
+    };
+    match entry {
         entry if entry.key == "releases" => {
             steps::releases(reader, &entry.value).map(|instants| Arrival::Listed { instants })
         }
@@ -131,11 +140,13 @@ fn source(reader: &mut Reader, entry: &Entry) -> Option<EventSource> {
             }
             address.map(EventSource::Udp)
         }
-        "segments" => match reader.boolean(value, key)? {
+        "segments" | "wakeup" => match reader.boolean(value, key)? {
+            true if key == "wakeup" => Some(EventSource::WakeUp),
             true => Some(EventSource::Segments),
             false => {
-                let fault = Diagnostic::error(Code::NoEffect, &value.span, "`segments: no` names no source of events");
-                reader.push(fault.label("events without a source").hint("remove it, or write `segments: yes`"));
+                let message = format!("`{key}: no` names no source of events");
+                let fault = Diagnostic::error(Code::NoEffect, &value.span, message);
+                reader.push(fault.label("events without a source").hint(format!("remove it, or write `{key}: yes`")));
                 None
             }
         },
@@ -161,7 +172,7 @@ fn shared(reader: &mut Reader, workload: &Workload, heads: &[Place]) {
     let mut first: HashMap<&EventSource, usize> = HashMap::new();
     for (task, info) in workload.tasks.iter().enumerate() {
         let Some(source) = info.event.as_deref() else { continue };
-        if matches!(source, EventSource::Signal(_) | EventSource::Segments) {
+        if matches!(source, EventSource::Signal(_) | EventSource::Segments | EventSource::WakeUp) {
             continue;
         }
         if let Some(other) = first.insert(source, task) {
@@ -178,6 +189,21 @@ fn shared(reader: &mut Reader, workload: &Workload, heads: &[Place]) {
     }
 }
 
+/// Wake-ups in a window table, where a sleep takes time of its window and is not observed.
+fn woken_in_windows(reader: &mut Reader, workload: &Workload, heads: &[Place]) {
+    if workload.system.windows.is_empty() {
+        return;
+    }
+    for (info, head) in workload.tasks.iter().zip(heads) {
+        if info.event.as_deref() == Some(&EventSource::WakeUp) {
+            let message = format!("task `{}` of a window table has `event: wakeup`", clipped(&info.name));
+            let fault = Diagnostic::error(Code::NotSupportedHere, head, message);
+            let fault = fault.label("its sleeps are not observed between its windows");
+            reader.push(fault.hint("write a `period` in place of the event, or remove the windows"));
+        }
+    }
+}
+
 /// Finds the tasks after which others are released. `followers` are these, with the names and where they stand.
 pub(crate) fn connect(
     reader: &mut Reader,
@@ -187,6 +213,7 @@ pub(crate) fn connect(
 ) {
     workload.scenario.events = std::mem::take(&mut reader.events);
     shared(reader, workload, places_of);
+    woken_in_windows(reader, workload, places_of);
     if followers.is_empty() {
         return;
     }

@@ -656,7 +656,7 @@ pub const TASK: [Key; 42] = [
 ];
 
 /// The keys of `event`.
-pub const EVENT: [Key; 10] = [
+pub const EVENT: [Key; 11] = [
     key("after", Kind::Name, "(one source at most)", "each completed job of that task, but no aborted one")
         .written("name of a task"),
     key("udp", Kind::Address, "", "a datagram arrives, as in `udp: \"127.0.0.1:5000\"`").written("address with port"),
@@ -665,6 +665,12 @@ pub const EVENT: [Key; 10] = [
     key("fd", Kind::Whole { least: 0, most: 1 << 20 }, "", "a descriptor of `takt run` (`7<&0`) becomes readable"),
     key("signal", word(&SIGNALS_TO_RUNS, None), "", "`takt run` receives the signal"),
     key("segments", Kind::Yes, "", "the program begins a [real-time segment](programs.md#real-time-segments)"),
+    key(
+        "wakeup",
+        Kind::Yes,
+        "",
+        "the program [wakes up](programs.md#an-unmodified-loop) from the sleep that has ended its job. Needs `completion: sleep`",
+    ),
     key(
         "distance",
         INSTANT,

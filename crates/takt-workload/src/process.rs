@@ -19,6 +19,8 @@ pub enum EventSource {
     Signal(&'static str),
     /// The program begins a real-time segment.
     Segments,
+    /// The program wakes up from the sleep that has ended its job before.
+    WakeUp,
 }
 
 /// The reaction of `takt run` to a job that misses its deadline (`on_miss`), or uses more than it may (`on_overrun`).

@@ -183,15 +183,16 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                     );
                     continue;
                 }
-                if workload.tasks[task.index()].event.as_deref() == Some(&EventSource::Segments) {
+                let by_program = match workload.tasks[task.index()].event.as_deref() {
+                    Some(EventSource::Segments) => Some(("begins its segments", "a segment without its program")),
+                    Some(EventSource::WakeUp) => Some(("wakes up", "a wake-up without its program")),
+                    _ => None,
+                };
+                if let Some((does, label)) = by_program {
                     let name = clipped(&workload.tasks[task.index()].name);
-                    let message = format!("only the program of task `{name}` begins its segments");
+                    let message = format!("only the program of task `{name}` {does}");
                     let fault = Diagnostic::error(Code::NotSupportedHere, &place, message);
-                    reader.push(
-                        fault
-                            .label("a segment without its program")
-                            .hint("write `releases` into its `event` for a simulation"),
-                    );
+                    reader.push(fault.label(label).hint("write `releases` into its `event` for a simulation"));
                     continue;
                 }
                 Input::Release { task }

@@ -410,6 +410,30 @@ impl RawTask {
         });
     }
 
+    /// A wake-up follows a sleep, which Takt sees in programs that it schedules itself.
+    fn check_wakeups(&self, reader: &mut Reader, node: &Node, who: &str) {
+        let Some(entry) = node.get("event") else { return };
+        if self.event.as_ref().is_none_or(|event| event.source != Some(EventSource::WakeUp)) {
+            return;
+        }
+        if self.completion.is_none_or(|(_, observed)| observed != Some(Observed::Sleep)) {
+            let message = format!("{who} has `event: wakeup` without `completion: sleep`");
+            let fault = Diagnostic::error(Code::MissingKey, &entry.key_span, message);
+            let fault = fault.label("the end of a sleep that ends no job");
+            reader.push(match node.get("completion") {
+                Some(other) => fault
+                    .also(&other.key_span, "how its jobs end")
+                    .hint("write `completion: sleep`, or take another source of events"),
+                None => fault.hint("add `completion: sleep`, or take another source of events"),
+            });
+        }
+        if let Some((other, _)) = node.get("class").zip(self.class.as_ref()) {
+            let message = format!("{who} has both `event: wakeup` and `class`");
+            let fault = Diagnostic::error(Code::ConflictingKeys, &other.key_span, message);
+            reader.push(fault.label("the kernel runs it when it wakes up").hint("remove `class`, or write a `period`"));
+        }
+    }
+
     /// Keys that say something about releases that are not there.
     fn useless(&self, reader: &mut Reader, node: &Node, who: &str) {
         let other = match () {
@@ -447,6 +471,7 @@ impl RawTask {
                 .hint(format!("remove `{}`, or take another source of events", entry.key)),
             );
         }
+        self.check_wakeups(reader, node, who);
         if let Some(entry) = node.get("offset").filter(|_| self.event.is_some()) {
             reader.push(
                 Diagnostic::error(

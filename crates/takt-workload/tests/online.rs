@@ -12,7 +12,7 @@ use takt_core::registry::REGISTRY;
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
-use takt_workload::{Code, MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
+use takt_workload::{Code, EventSource, MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
 
 #[track_caller]
 fn spec(text: &str) -> PolicySpec {
@@ -234,6 +234,30 @@ windows: [{length: 100, cpu: 0, sc_partition: mixed, be_partition: plain}]");
     assert_eq!(e.program.execution, Execution::Series(vec![ms(1)]));
     let again = ok(&canonical(&w));
     assert_eq!((again.system, again.resources), (w.system, w.resources));
+}
+
+/// A loop whose wake-ups release its jobs comes as often as it may, unless the file plans its events.
+#[test]
+fn wake_ups_of_a_simulation_come_a_distance_apart() {
+    let text = |event: &str| {
+        format!(
+            "policy: edf\ntasks: [{{name: a, cmd: ./a, completion: sleep, event: {event}, deadline: 5ms, runtime: 1ms}}]"
+        )
+    };
+    let every = |spread| Arrival::Sporadic { offset: Span::ZERO, period: ms(10), spread };
+    for (event, simulated) in [
+        ("{wakeup: yes, distance: 10ms}", Some(every(Span::ZERO))),
+        ("{wakeup: yes, distance: 10ms, spread: 2ms}", Some(every(ms(2)))),
+        ("{wakeup: yes, distance: 10ms, releases: [3ms]}", Some(Arrival::Listed { instants: vec![ms(3)] })),
+        ("wakeup", None),
+    ] {
+        let w = ok(&text(event));
+        assert_eq!(w.scenario.events.first().map(|(_, arrival)| arrival.clone()), simulated, "{event}");
+        assert_eq!(w.tasks[0].event.as_deref(), Some(&EventSource::WakeUp));
+        let again = ok(&canonical(&w));
+        assert_eq!((&again.system, &again.scenario.events), (&w.system, &w.scenario.events), "{event}");
+        assert_eq!(again.tasks[0].event, w.tasks[0].event);
+    }
 }
 
 #[test]

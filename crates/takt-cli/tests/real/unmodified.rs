@@ -118,9 +118,9 @@ fn a_yield_without_a_job_is_ignored() {
 /// The process ends after three jobs, in the fourth one. Its successor initialises in idle time, and is observed as well.
 #[test]
 fn a_replacement_is_observed() {
-    let text = |end: &str, option: &str| {
+    let text = |releases: &str, end: &str, option: &str| {
         format!(
-            "policy: edf\ncpus: 0\ntasks: [{{name: a, period: 50ms, runtime: 4ms, completion: {end}, init: yes, on_exit: restart, \
+            "policy: edf\ncpus: 0\ntasks: [{{name: a, {releases}, deadline: 50ms, runtime: 4ms, completion: {end}, init: yes, on_exit: restart, \
              cmd: exec takt burn --runtime 3ms --init 1ms --jobs 3 {option}}}]"
         )
     };
@@ -128,15 +128,19 @@ fn a_replacement_is_observed() {
         if !is_observed() {
             return;
         }
-        for (mechanism, (end, option)) in
-            mechanisms().into_iter().flat_map(|m| [(m, ("yield", "--yield")), (m, ("sleep", "--sleep 1ms"))])
-        {
-            let room = Room::with(&text(end, option));
+        let wakeup = "event: {wakeup: yes, distance: 50ms}";
+        let kinds = [
+            ("period: 50ms", "yield", "--yield"),
+            ("period: 50ms", "sleep", "--sleep 1ms"),
+            (wakeup, "sleep", "--sleep 60ms"),
+        ];
+        for (mechanism, (releases, end, option)) in mechanisms().into_iter().flat_map(|m| kinds.map(|kind| (m, kind))) {
+            let room = Room::with(&text(releases, end, option));
             attempts(3, || {
                 let run = room.takt(&["run", "w.yaml", "--duration", "2s", "--json", "--mechanism", mechanism]).json();
                 let task = &run["tasks"][0];
                 let (replaced, met) = (task["restarts"].as_u64(), task["met"].as_u64());
-                ensure(replaced >= Some(1) && met >= Some(4), || format!("{mechanism} {end}: {run}"))
+                ensure(replaced >= Some(1) && met >= Some(4), || format!("{mechanism} {releases} {end}: {run}"))
             });
         }
     });
@@ -192,5 +196,137 @@ fn a_machine_that_cannot_observe_is_refused() {
         assert_eq!(ended.status.code(), Some(3), "{why}");
         let head = "error[missing-capability]: the ends of jobs of a cannot be observed: ";
         assert!(why.starts_with(head) && why.contains("\nfix: "), "{why}");
+    });
+}
+
+/// A loop that works for 2 ms and sleeps for 20 ms, whose wake-ups release its jobs, beside a task that uses half of the CPU.
+const LOOP: &str = "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+    - {name: loop, cmd: exec takt burn --runtime 2ms --init 1ms --sleep 20ms, completion: sleep, init: yes, \
+       event: {wakeup: yes, distance: 15ms}, deadline: 10ms, runtime: 3ms}\n\
+    - {name: cpu, cmd: exec takt burn --runtime 32ms, init: yes, period: 60ms, runtime: 40ms}\n";
+
+/// Instants of the jobs of a task in a table of jobs, in ns: release and finish.
+fn jobs(room: &Room, task: &str) -> Vec<(i64, i64)> {
+    let table = room.text("jobs.csv");
+    let rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|row| row[0] == task);
+    rows.filter_map(|row| Some((row[2].parse().ok()?, row[5].parse().ok()?))).collect()
+}
+
+/// Runs a workload for a second with this mechanism and dispatch. Its trace has no findings, and its replay the same counts.
+fn run_loop(text: &str, mechanism: &str, dispatch: &str, holds: impl Fn(&Room, &Value) -> Result<(), String>) {
+    let room = Room::with(&format!("dispatch: {dispatch}\n{text}"));
+    attempts(5, || {
+        let files = ["--record", "r.steps", "--trace", "t.jsonl", "--jobs", "jobs.csv"];
+        let run = ["run", "w.yaml", "--duration", "1s", "--json", "--mechanism", mechanism];
+        let run = room.takt(&[&run[..], &files].concat()).json();
+        let replay = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--json"]).json();
+        assert_eq!(counts(&replay), counts(&run), "{mechanism}, {dispatch}");
+        room.check("t.jsonl", "w.yaml")?;
+        holds(&room, &run).map_err(|why| format!("{mechanism}, {dispatch}: {why}: {run}"))
+    });
+}
+
+fn each_dispatch(text: &str, holds: impl Fn(&Room, &Value) -> Result<(), String>) {
+    on_cpus(|| {
+        if !is_observed() || !takt_linux::rt::rt_allowed() || takt_linux::rt::preempt_rt() {
+            return skip(Capability::RealTime, "wake-ups are observed of real-time processes");
+        }
+        let all = mechanisms();
+        let others = all.first().into_iter().flat_map(|mechanism| [(*mechanism, "priority"), (*mechanism, "rank")]);
+        for (mechanism, dispatch) in all.iter().map(|mechanism| (*mechanism, "freeze")).chain(others) {
+            run_loop(text, mechanism, dispatch, &holds);
+        }
+    });
+}
+
+#[test]
+fn a_wake_up_releases_the_next_job() {
+    each_dispatch(LOOP, |room, run| {
+        let [looped, other] = [&run["tasks"][0], &run["tasks"][1]];
+        // A job takes 2 ms, and more where the other one is more urgent.
+        ensure((40..=46).contains(&looped["released"].as_u64().unwrap()), || "releases".into())?;
+        ensure(looped["missed"] == 0 && other["missed"] == 0 && other["completed"].as_u64() >= Some(16), || {
+            "misses".into()
+        })?;
+        // Each release is the end of a sleep that began with the end of the job before.
+        for pair in jobs(room, "loop").windows(2) {
+            let slept = pair[1].0 - pair[0].1;
+            ensure((19_800_000..22_000_000).contains(&slept), || format!("{slept} ns between {pair:?}"))?;
+        }
+        Ok(())
+    });
+}
+
+/// The clock releases jobs before the sleeps are over. They are blocked until then, so the other task has the CPU.
+#[test]
+fn a_job_is_blocked_for_the_rest_of_a_sleep() {
+    let text = LOOP.replace("event: {wakeup: yes, distance: 15ms}, deadline: 10ms", "period: 20ms");
+    each_dispatch(&text, |_, run| {
+        let [looped, other] = [&run["tasks"][0], &run["tasks"][1]];
+        ensure(other["missed"] == 0 && other["completed"].as_u64() >= Some(16), || "the other task".into())?;
+        // The loop needs 22 ms for a job, and falls behind.
+        ensure(looped["missed"].as_u64() > Some(20) && looped["completed"].as_u64() >= Some(38), || "the loop".into())?;
+        ensure(looped["response_parts_ns"]["blocked"].as_i64() > Some(10_000_000), || "blocked".into())?;
+        ensure(run["notes"].to_string().contains("`event: wakeup`"), || "no note".into())
+    });
+}
+
+/// The program is awake 5 ms after a job, and waits, stopped, until the least distance has passed.
+#[test]
+fn a_wake_up_before_the_least_distance_waits_for_it() {
+    let text = LOOP.replace("--sleep 20ms", "--sleep 5ms").replace("distance: 15ms", "distance: 20ms");
+    each_dispatch(&text, |room, run| {
+        ensure(run["tasks"][0]["missed"] == 0 && run["tasks"][1]["missed"] == 0, || "misses".into())?;
+        let jobs = jobs(room, "loop");
+        ensure((48..=51).contains(&jobs.len()), || format!("{} jobs", jobs.len()))?;
+        for pair in jobs.windows(2) {
+            let apart = pair[1].0 - pair[0].0;
+            ensure((20_000_000..22_000_000).contains(&apart), || format!("{apart} ns between {pair:?}"))?;
+        }
+        let used = run["tasks"][0]["cpu_ns"].as_i64().unwrap();
+        // It does not work between its jobs.
+        ensure((used - jobs.len() as i64 * 2_000_000).abs() < 15_000_000, || format!("used {used} ns"))
+    });
+}
+
+/// The third job needs 12 ms. It is aborted after 5 ms, and so is the next one, which continues its work. The one after that completes it.
+#[test]
+fn an_aborted_job_continues_without_a_wake_up() {
+    let text = LOOP
+        .replace(
+            "--runtime 2ms --init 1ms --sleep 20ms",
+            "--steps 'run 2ms, sleep 20ms, run 2ms, sleep 20ms, run 12ms, sleep 20ms, run 1us'",
+        )
+        .replace("cmd: exec takt burn --steps", "cmd: \"exec takt burn --steps")
+        .replace("run 1us'", "run 1us'\"")
+        .replace("runtime: 3ms}", "runtime: 3ms, budget: 5ms}");
+    each_dispatch(&text, |_, run| {
+        let task = &run["tasks"][0];
+        let count = |key: &str| task[key].as_u64().unwrap();
+        ensure(count("aborted") >= 12, || "aborted jobs".into())?;
+        ensure(count("met") == count("completed") && count("met") > 20, || "met jobs".into())?;
+        ensure(count("missed") == count("aborted"), || "misses".into())
+    });
+}
+
+/// Without a real-time class the wake-up is seen by the states of processes, and the release is at most what the process has used before that.
+#[test]
+fn a_wake_up_of_an_ordinary_process_releases_the_next_job() {
+    on_cpus(|| {
+        if !is_observed() || !crate::common::has_cpus(2) {
+            return;
+        }
+        let text = LOOP.replace("realtime: yes", "realtime: no");
+        for mechanism in mechanisms() {
+            run_loop(&text, mechanism, "freeze", |room, run| {
+                ensure(run["blocking"] == "states", || "blocking".into())?;
+                ensure(run["tasks"][0]["missed"] == 0 && run["tasks"][1]["missed"] == 0, || "misses".into())?;
+                let jobs = jobs(room, "loop");
+                ensure((38..=46).contains(&jobs.len()), || format!("{} jobs", jobs.len()))?;
+                // The job before the start of the schedule has begun before that.
+                let shortest = jobs.iter().skip(1).map(|(release, finish)| finish - release).min();
+                ensure(shortest >= Some(1_900_000), || format!("a response time of {shortest:?} ns"))
+            });
+        }
     });
 }

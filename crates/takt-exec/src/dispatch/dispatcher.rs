@@ -141,6 +141,16 @@ pub(crate) trait Dispatcher<A: Actuator>: Send {
         None
     }
 
+    /// The process of a stopped task sleeps, and is not frozen: when it wakes up it is to take the CPU from no other task.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a priority.
+    fn rest(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
+        let _ = on;
+        self.frozen(task);
+        Ok(())
+    }
+
     /// Sets the priority of a dispatched task again, after its number of threads has changed.
     ///
     /// # Errors

@@ -62,6 +62,11 @@ impl<A: Actuator> Dispatcher<A> for Priorities {
         Ok(())
     }
 
+    fn rest(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
+        self.levels.frozen(task);
+        self.levels.lower(task, |level| on.set_level(task, level))
+    }
+
     /// Gives a running task a priority above all others on its CPUs.
     fn raise(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
         let Some(place) = on.engine.place_of(task) else { return Ok(()) };

@@ -56,6 +56,7 @@ pub(crate) struct Ranks {
     /// By task: the CPUs of its queue.
     cpus: Vec<CpuSet>,
     ladder: Ladder,
+    lowest: u8,
     highest: u8,
     /// The entry of the order that [`Dispatcher::next_ahead`] looks at next.
     next: usize,
@@ -86,6 +87,7 @@ impl Ranks {
             queues: (0..cpus as u16).collect(),
             cpus: vec![CpuSet::EMPTY; tasks],
             ladder: Ladder::new(lowest, highest),
+            lowest,
             highest,
             next: 0,
             due: Span::MAX,
@@ -292,6 +294,15 @@ impl<A: Actuator> Dispatcher<A> for Ranks {
                 on.actuator.start(on.slots[task.index()].group)?;
             }
             <Ranks as Dispatcher<A>>::thawed(self, task);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, task: TaskId, on: &mut Bench<'_, A>) -> io::Result<()> {
+        <Ranks as Dispatcher<A>>::frozen(self, task);
+        if self.tasks[task.index()].level != self.lowest {
+            on.set_level(task, self.lowest)?;
+            self.tasks[task.index()].level = self.lowest;
         }
         Ok(())
     }

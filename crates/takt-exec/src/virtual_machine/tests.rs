@@ -55,6 +55,7 @@ pub(super) fn plan_of_class(workload: &Workload, limit: Span, realtime: bool) ->
         settings: crate::ProcessSettings::default(),
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
+        wakeups: false,
         kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
         is_reserved: false,
     };

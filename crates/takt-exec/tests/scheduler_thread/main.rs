@@ -423,6 +423,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         settings: takt_exec::ProcessSettings::default(),
         event: None,
         segments: false,
+        wakeups: task.event.as_deref() == Some(&takt_workload::EventSource::WakeUp),
         kernel: None,
     };
     let registry = takt_core::policy::Registry::standard();

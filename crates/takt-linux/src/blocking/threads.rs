@@ -18,6 +18,8 @@ struct Task {
     threads: u32,
     /// It has threads that there was no room for, which may be runnable.
     unknown: bool,
+    /// Threads and children that its threads create are not its own.
+    closed: bool,
 }
 
 /// A task has blocked, or is runnable again.
@@ -62,7 +64,12 @@ impl Threads {
     /// The task has no thread any more. O(threads).
     pub fn forget(&mut self, task: usize) {
         self.threads.retain(|thread| thread.task != task);
-        self.tasks[task] = Task::default();
+        self.tasks[task] = Task { closed: self.tasks[task].closed, ..Task::default() };
+    }
+
+    /// Threads and children that a thread of the task creates are not followed.
+    pub fn close(&mut self, task: usize) {
+        self.tasks[task].closed = true;
     }
 
     /// Takes in a record. Returns whether a task has blocked by it, or is runnable again. The records of a thread come in the order of their instants; one
@@ -70,6 +77,9 @@ impl Threads {
     pub fn take_in(&mut self, switch: &Switch) -> Option<Transition> {
         if let Change::Begins { by } = switch.change {
             let parent = self.threads[self.find(by).ok()?];
+            if self.tasks[parent.task].closed {
+                return None;
+            }
             return self.changing(parent.task, |all| all.follow(parent.task, switch.thread, true, switch.at));
         }
         let index = self.find(switch.thread).ok()?;
@@ -87,7 +97,7 @@ impl Threads {
     /// Whether the task has threads, and none of them is runnable.
     #[must_use]
     pub fn is_blocked(&self, task: usize) -> bool {
-        let Task { runnable, threads: _, unknown } = self.tasks[task];
+        let Task { runnable, unknown, .. } = self.tasks[task];
         self.is_followed(task) && runnable == 0 && !unknown
     }
 

@@ -9,7 +9,7 @@ use takt_core::stats::Counts;
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_exec::{Blocking, Report, TaskEnd};
-use takt_workload::{TaskInfo, Workload};
+use takt_workload::{Observed, TaskInfo, Workload};
 
 /// A job without a budget may use so many hundredths more than its runtime before it is named.
 const TOLERANCE: i64 = 10;
@@ -47,8 +47,11 @@ pub(super) fn blocked(workload: &Workload, report: &Report) -> Vec<String> {
         let [running, waiting, blocked] = parts(report, index).filter(blocks)?;
         let mean = short(mean);
         let [running, waiting, blocked] = [running, waiting, blocked].map(short);
+        let by_clock = task.observed == Some(Observed::Sleep) && task.event.is_none();
+        let sleeps = by_clock && report.counts[index].missed > 0;
+        let fix = if sleeps { " (fix: release its jobs when its sleeps are over, by `event: wakeup`)" } else { "" };
         Some(format!(
-            "the mean response time of {}, {mean}, is {running} running, {waiting} waiting, {blocked} blocked",
+            "the mean response time of {}, {mean}, is {running} running, {waiting} waiting, {blocked} blocked{fix}",
             task.name
         ))
     };
