@@ -122,7 +122,8 @@ impl<A: Actuator> Scheduler<A> {
     /// After a step: tasks that it has dispatched in vain are blocked.
     pub(crate) fn put_blocked(&mut self) {
         while let Some(task) = self.blocks.dispatched.pop() {
-            if self.setup.engine.place_of(task).is_some() {
+            // Where the start was repeated after a refusal, the process may have woken up since.
+            if self.setup.engine.place_of(task).is_some() && self.setup.slots[task.index()].blocked {
                 self.inputs.push(Input::Block { task });
             }
         }

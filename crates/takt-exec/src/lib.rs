@@ -34,6 +34,7 @@ mod rings;
 mod scheduler;
 mod segments;
 mod service;
+mod sleeper;
 mod slot;
 mod sources;
 mod supervisor;

@@ -20,10 +20,10 @@ use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
 use crate::resumes::Resumes;
 use crate::rings::Rings;
+use crate::sleeper::Sleeper;
 use crate::slot::{Ahead, Asked, Awaited, Observed, OfKernel, Slot};
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use crate::used::Used;
-use crate::wakeups::Sleeper;
 use rtrb::{Consumer, Producer};
 use std::io;
 use std::sync::Arc;
@@ -841,7 +841,7 @@ impl<A: Actuator> Scheduler<A> {
         if several {
             self.lose_sight(task);
             self.freeze_waiting(task);
-            self.lose_sleeper(task, true);
+            self.setup.slots[task.index()].sleeper.iter_mut().for_each(|sleeper| sleeper.several = true);
         }
         let dispatcher = &mut self.setup.dispatcher;
         dispatcher.set_several(task, several);
@@ -1356,6 +1356,7 @@ impl<A: Actuator> Scheduler<A> {
                 self.start_one_ahead(task);
             }
         }
+        self.put_blocked();
     }
 
     /// Whether the next step completes the task's job.

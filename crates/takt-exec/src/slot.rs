@@ -3,8 +3,8 @@
 use crate::actuator::Actuator;
 use crate::life::{Incarnation, Program, Resume, Waits};
 use crate::rings::Rings;
+use crate::sleeper::Sleeper;
 use crate::terms::Terms;
-use crate::wakeups::Sleeper;
 use rustix::process::Signal;
 use takt_abi::Kind;
 use takt_core::record::JobId;

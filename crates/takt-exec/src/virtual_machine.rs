@@ -41,6 +41,8 @@ pub(crate) enum Doing {
     Work(Span),
     /// It sleeps until this instant.
     Sleeps(Span),
+    /// It has ended a job by a sleep until this instant ([`Looping`]).
+    Rests(Span),
     /// It begins a job, and what that needs is not known yet.
     Begins,
     /// It gives up the job that it was at.
@@ -163,6 +165,8 @@ pub(crate) struct World {
     pub(crate) hostile: Option<Hostile>,
     /// A program that executes one segment after another.
     pub(crate) segmenting: Option<Segmenting>,
+    /// By task: the loop of its program, which nothing tells what to do.
+    pub(crate) looping: Vec<Option<Looping>>,
     /// How often the CPU time of a process was measured.
     pub(crate) measurements: u64,
     /// The room in the ring from the scheduler to the supervisor.
@@ -203,6 +207,25 @@ impl Changing {
             self.changed = true;
             self.next = if self.next + self.every > self.until { Span::MAX } else { self.next + self.every };
         }
+    }
+}
+
+/// A loop that works, and sleeps until the next time.
+#[derive(Clone, Debug)]
+pub(crate) struct Looping {
+    /// The work of its jobs, again and again.
+    pub(crate) work: Vec<Span>,
+    pub(crate) sleep: Span,
+    /// How many jobs it has begun.
+    pub(crate) begun: usize,
+    /// Begins and ends of its sleeps.
+    pub(crate) sleeps: Vec<(Span, Span)>,
+}
+
+impl Looping {
+    fn next(&mut self) -> Doing {
+        self.begun += 1;
+        Doing::Work(self.work[(self.begun - 1) % self.work.len()])
     }
 }
 
@@ -338,6 +361,7 @@ impl World {
             grain: Span::ZERO,
             hostile: None,
             segmenting: None,
+            looping: vec![None; tasks],
             measurements: 0,
             ring: 1 << 12,
             sources: Vec::new(),
@@ -359,9 +383,10 @@ impl World {
         self.partitions[partition.0 as usize]
     }
 
-    /// Whether the first process of a group has ended, or waits for its next job.
+    /// Whether the first process of a group has ended, or waits for its next job, or sleeps until it begins that.
     pub(crate) fn is_asleep(&self, group: Group) -> bool {
-        self.processes.values().filter(|process| process.leader && process.group == group).all(Process::waits)
+        let sleeps = |process: &Process| process.waits() || matches!(process.doing, Doing::Rests(_));
+        self.processes.values().filter(|process| process.leader && process.group == group).all(sleeps)
     }
 
     /// Whether nothing is left: no process, no group.
@@ -443,7 +468,7 @@ impl World {
             _ => None,
         });
         let sleeps = self.processes.values().filter_map(|process| match process.doing {
-            Doing::Sleeps(until) => Some(until),
+            Doing::Sleeps(until) | Doing::Rests(until) => Some(until),
             _ => None,
         });
         let notice = Some(self.hears_waits).filter(|at| *at > self.now && *at < Span::MAX);
@@ -497,10 +522,14 @@ impl World {
 
     /// Ends the sleeps whose time has come.
     fn wake_sleepers(&mut self) {
-        let is_over = |process: &&mut Process| matches!(process.doing, Doing::Sleeps(until) if until <= self.now);
-        let over = self.processes.values_mut().filter(is_over).map(|process| {
-            process.doing = Doing::Work(Span::ZERO);
-            process.task
+        let World { processes, looping, now, .. } = self;
+        let over = processes.values_mut().filter_map(|process| {
+            process.doing = match (process.doing, &mut looping[process.task.index()]) {
+                (Doing::Sleeps(until), _) if until <= *now => Doing::Work(Span::ZERO),
+                (Doing::Rests(until), Some(looping)) if until <= *now => looping.next(),
+                _ => return None,
+            };
+            Some(process.task)
         });
         let over: Vec<TaskId> = over.collect();
         over.into_iter().for_each(|task| self.report_wait(task, false));
@@ -509,7 +538,8 @@ impl World {
     /// As the kernel does it: a process that is thawed wakes up, and continues its sleep.
     fn report_thaw(&mut self, group: Group) {
         let leader = self.processes.values().find(|process| process.leader && process.group == group);
-        let Some((task, sleeps)) = leader.map(|process| (process.task, matches!(process.doing, Doing::Sleeps(_))))
+        let Some((task, sleeps)) =
+            leader.map(|process| (process.task, matches!(process.doing, Doing::Sleeps(_) | Doing::Rests(_))))
         else {
             return;
         };
@@ -556,6 +586,13 @@ impl World {
             // A thread has no descriptor to continue by.
             let page = &self.pages[task.index()];
             process.doing = Doing::Asks(Kind::Next, page.ask(Kind::Next, page.present().number, [0; 3]));
+            return self.signal_completion(task, incarnation);
+        }
+        if let Some(looping) = &mut self.looping[task.index()] {
+            let until = self.now + looping.sleep;
+            looping.sleeps.push((self.now, until));
+            process.doing = Doing::Rests(until);
+            self.report_wait(task, true);
             return self.signal_completion(task, incarnation);
         }
         process.doing = Doing::Waits;

@@ -101,7 +101,6 @@ impl<A: Actuator> Scheduler<A> {
         if self.setup.slots[task.index()].waits != Waits::No && self.refused[task.index()].is_none() {
             let done = self.setup.freeze(task);
             self.note(task, Refused::Stop, done);
-            self.lose_sleeper(task, false);
         }
     }
 }

@@ -15,79 +15,13 @@
 use crate::actuator::{Actuator, Blocked};
 use crate::life::{Program, Waits};
 use crate::scheduler::{Refused, Scheduler};
+use crate::sleeper::{Rest, Sleeper};
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};
 
 /// Two records of one sleep, in different rings, are at most so far apart.
 const APART: Span = Span::from_us(50);
-
-/// A program whose sleeps end its jobs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sleeper {
-    pub(crate) rest: Rest,
-    /// Its wake-ups release its jobs.
-    releases: bool,
-    /// The jobs that it has completed before the engine has dispatched them.
-    early: u32,
-    /// It has several threads, or children.
-    several: bool,
-    /// The last report of its first thread: when, and whether it was a block.
-    reported: (Span, bool),
-    /// The CPU time that its process had used when it fell asleep, and when that was.
-    used: Span,
-    fell: Span,
-    /// When its last job was asked for.
-    asked: Option<Time>,
-}
-
-/// What such a program does, as far as is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
-    /// It works, or is stopped at its work.
-    Awake,
-    /// It sleeps, and is not frozen.
-    Asleep,
-    /// It is awake again, and the engine is to learn that.
-    Woken,
-}
-
-impl Sleeper {
-    /// A new program, which has not run. Its wake-ups release its jobs, or the clock does.
-    pub(crate) fn new(releases: bool) -> Sleeper {
-        Sleeper {
-            rest: Rest::Awake,
-            releases,
-            early: 0,
-            several: false,
-            reported: (Span::ZERO, false),
-            used: Span::ZERO,
-            fell: Span::ZERO,
-            asked: None,
-        }
-    }
-
-    /// Another program follows.
-    pub(crate) fn is_replaced(&mut self) {
-        *self = Sleeper::new(self.releases);
-    }
-
-    /// The program has ended a job that the engine has not dispatched. Where the clock releases the jobs, that work belongs to the next one.
-    pub(crate) fn ended_early(&mut self) {
-        self.early += u32::from(self.releases);
-    }
-
-    /// It wakes up after a job. Returns whether that is an event.
-    fn woken(&mut self) -> bool {
-        self.rest = if self.releases { Rest::Woken } else { Rest::Awake };
-        self.releases
-    }
-
-    /// The latest instant of a wake-up that was not reported, where the process has used so much CPU time by `now`.
-    fn woke_by(&self, now: Span, used: Option<Span>) -> Span {
-        (now - used.map_or(Span::ZERO, |used| (used - self.used).or_zero())).max(self.fell)
-    }
-}
 
 impl<A: Actuator> Scheduler<A> {
     /// The tasks of such programs begin: those that have slept at the end of their initialisation sleep on, and are awake at time zero or not.
@@ -260,16 +194,6 @@ impl<A: Actuator> Scheduler<A> {
             let awake = slot.sleeper.is_some_and(|sleeper| sleeper.rest == Rest::Awake);
             if awake && slot.waits != Waits::No {
                 self.freeze_waiting(task);
-            }
-        }
-    }
-
-    /// The program is frozen, so its wake-up is not seen; or it has several threads.
-    pub(crate) fn lose_sleeper(&mut self, task: TaskId, several: bool) {
-        if let Some(sleeper) = &mut self.setup.slots[task.index()].sleeper {
-            sleeper.several |= several;
-            if sleeper.rest == Rest::Asleep {
-                sleeper.rest = Rest::Awake;
             }
         }
     }

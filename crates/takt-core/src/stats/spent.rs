@@ -72,7 +72,7 @@ impl Spent {
             | RecordKind::Wake { task, job } => (task, job, false),
             RecordKind::Finish { task, job, .. } => (task, job, true),
             RecordKind::HandlerEnd { task, .. } => {
-                // What the handler did is not of the task's next job.
+                // The handler's time is not of the task's next job.
                 if let Some(present) = self.0.get_mut(task.index()) {
                     *present = NONE;
                 }

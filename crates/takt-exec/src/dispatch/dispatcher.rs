@@ -5,6 +5,7 @@
 
 use crate::actuator::{Actuator, is_gone};
 use crate::life::{Program, Waits};
+use crate::sleeper::Sleeper;
 use crate::slot::Slot;
 use std::io;
 use takt_core::cpus::CpuSet;
@@ -49,6 +50,7 @@ impl<A: Actuator> Bench<'_, A> {
         }
         slot.waits = Waits::No;
         slot.waits_since = Span::MAX;
+        slot.sleeper.iter_mut().for_each(Sleeper::is_frozen);
         self.actuator.watch(task, None);
         if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
             observed.since = Span::MAX;

@@ -12,6 +12,7 @@ use crate::plan::{Dispatch, Issuer, NewTask, Observer, Plan};
 use crate::report::Error;
 use crate::resumes::Resumes;
 use crate::scheduler::{Heard, Item, Links, Outcome, Scheduler, Setup, Waiting};
+use crate::sleeper::Rest;
 use crate::supervisor::Watched;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -197,6 +198,7 @@ fn drive(
             let world = machine.world();
             // One that sleeps until its next job is not frozen.
             let sleeps = slot.waits != Waits::No && world.is_asleep(slot.group);
+            let sleeps = sleeps || slot.sleeper.is_some();
             assert!(sleeps || world.frozen(slot.group), "a process runs after the end");
         });
     }
@@ -380,6 +382,13 @@ fn name_jobs(scheduler: &Scheduler<Machine>, machine: &Machine) {
             process.doing = Doing::Begins;
             process.turn = process.before;
         }
+        if process.doing == Doing::Begins
+            && engine.at(task).is_some()
+            && let Some(looping) = &mut world.looping[task.index()]
+        {
+            process.doing = looping.next();
+            continue;
+        }
         let at = engine.at(task).or(match slot.program {
             At::At { job, .. } if slot.ahead.is_some() => Some(job),
             _ => None,
@@ -411,6 +420,8 @@ struct Agreement {
     /// By task: since when it has been without a process, and since when an act has been refused.
     absent: Vec<Option<Span>>,
     refused: Vec<Option<Span>>,
+    /// By task: since when its program has been awake between two jobs without being frozen.
+    awake: Vec<Option<Span>>,
     /// By task: since when its process has been out of its group.
     escaped: Vec<Option<Span>>,
 }
@@ -420,8 +431,8 @@ const PATIENCE: Span = Span::from_ms(150);
 
 impl Agreement {
     fn new(tasks: usize) -> Agreement {
-        let [absent, refused, escaped] = [(); 3].map(|()| vec![None; tasks]);
-        Agreement { absent, refused, escaped }
+        let [absent, refused, escaped, awake] = [(); 4].map(|()| vec![None; tasks]);
+        Agreement { absent, refused, escaped, awake }
     }
 
     /// Exactly the processes that the engine runs have been started, on their CPUs, except for refused requests, which do not last. A process
@@ -459,6 +470,10 @@ impl Agreement {
                 "task {} is blocked, and has a process",
                 task.0
             );
+            // The scheduler learns of a wake-up by a notice.
+            let sleeper = slot.sleeper.is_some_and(|sleeper| sleeper.rest != Rest::Awake);
+            let awake = sleeper && slot.waits != Waits::No && !world.is_asleep(slot.group);
+            assert!(!lasts(&mut self.awake[task.index()], awake), "the wake-up of task {} is not noticed", task.0);
             // It is thawed and sleeps, or has woken up since.
             let asleep = slot.blocked && matches!(slot.program, At::At { .. });
             if !refused {
@@ -467,7 +482,7 @@ impl Agreement {
                 let sleeps = match slot.waits {
                     Waits::No => false,
                     Waits::Since(_) => true,
-                    Waits::Asleep => hostile || world.is_asleep(slot.group),
+                    Waits::Asleep => hostile || sleeper || world.is_asleep(slot.group),
                 };
                 let ranked = plan.dispatch == Dispatch::Rank && scheduler.is_ranked(task);
                 assert!(
@@ -495,7 +510,8 @@ impl Agreement {
                 }
             }
             // One that is observed and has initialised is as one that has not run.
-            let unknown = hostile || slot.given || slot.observed.is_some() && slot.program == At::New;
+            let unknown =
+                hostile || slot.given || slot.sleeper.is_some() || slot.observed.is_some() && slot.program == At::New;
             let known = exact && !unknown;
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });

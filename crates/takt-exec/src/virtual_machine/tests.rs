@@ -2,7 +2,7 @@
 
 #![cfg(test)]
 
-use super::{Changing, Faults, Hostile, Machine, Segmenting, drive};
+use super::{Changing, Faults, Hostile, Looping, Machine, Segmenting, drive};
 use crate::causes::Found;
 use crate::meter::PER_STEP;
 use crate::plan::{Cause, Dispatch, Hooks, KernelTask, Plan, Process, Reaction, SchedulerClass};
@@ -55,7 +55,7 @@ pub(super) fn plan_of_class(workload: &Workload, limit: Span, realtime: bool) ->
         settings: crate::ProcessSettings::default(),
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
-        wakeups: false,
+        wakeups: task.event.as_deref() == Some(&takt_workload::EventSource::WakeUp),
         kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
         is_reserved: false,
     };
@@ -1099,4 +1099,97 @@ fn a_job_that_sleeps_needs_no_act() {
         println!("{stops} stops, {starts} starts and {priorities} priorities for 110 jobs, observed: {observes}");
         assert!(stops + starts < 12 && priorities <= 66, "{stops} {starts} {priorities}");
     }
+}
+
+/// Loops that sleep, beside other tasks: the wake-ups of some release their jobs, and the clock those of others.
+#[test]
+fn loops_that_sleep_keep_their_jobs() {
+    let (mut jobs, mut aborted, mut early, mut replaced) = (0, 0, 0, 0);
+    for seed in 1..=2000u64 {
+        let mut draws = 0;
+        let mut draw = |below: u64| {
+            draws += 1;
+            rng::draw_up_to(below - 1, seed, 12, draws)
+        };
+        let us = |n: u64| Span::from_us(n as i64);
+        let policy = ["edf", "rm", "fifo", "rr", "g-edf", "llf"][draw(6) as usize];
+        let dispatch = ["freeze", "priority", "rank"][draw(3) as usize];
+        let cpus = if policy == "g-edf" { "0-1" } else { "0" };
+        let (loops, others) = (1 + draw(2), draw(3));
+        let faulty = draw(2) == 0;
+        let mut text = format!("policy: {policy}\ncpus: {cpus}\nrealtime: yes\ndispatch: {dispatch}\ntasks:\n");
+        let mut looping = Vec::new();
+        let mut by_wakeups = Vec::new();
+        for n in 0..loops {
+            let work: Vec<Span> = (0..1 + draw(3)).map(|_| us(20 + draw(3000))).collect();
+            let sleep = us(500 + draw(20_000));
+            let distance = us(2000 + draw(15_000));
+            let wakes = draw(3) > 0;
+            let releases = if wakes {
+                format!("event: {{wakeup: yes, distance: {distance}}}")
+            } else {
+                format!("period: {distance}")
+            };
+            let budget = if draw(3) == 0 { ", budget: 2ms" } else { "" };
+            let restart = if draw(3) == 0 { ", on_exit: restart" } else { "" };
+            text +=
+                &format!("- {{name: loop{n}, cmd: x, completion: sleep, {releases}, runtime: 2ms{budget}{restart}}}\n");
+            looping.push(Some(Looping { work, sleep, begun: 0, sleeps: Vec::new() }));
+            by_wakeups.push((wakes && budget.is_empty()).then_some((distance, sleep)));
+        }
+        for n in 0..others {
+            let (period, runtime) = (10 + draw(40), 1 + draw(6));
+            text += &format!("- {{name: other{n}, cmd: x, period: {period}ms, runtime: {runtime}ms}}\n");
+        }
+        looping.resize(looping.len() + others as usize, None);
+        let source = Source { name: format!("seed {seed}"), text: text.clone() };
+        let (system, mut plan, programs) = plan_of_class(&load(source), Span::from_ms(300), true);
+        for process in &mut Arc::get_mut(&mut plan).expect("the only one").processes {
+            process.observed = process.observed.map(|_| JobEnd::Sleep);
+        }
+        let faults = if faulty { drive::faults(&plan, seed) } else { Faults::none() };
+        let mut machine = Machine::new(plan.clone(), faults);
+        machine.world().looping = looping;
+        println!("seed {seed}, faults {faulty}:\n{text}");
+        // A machine may refuse to start a process.
+        let Ok(ran) = drive::run(engine(system.clone()), &plan, &programs, &mut machine) else { continue };
+        let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
+        let (mut engine, mut replayed) = (engine(system), Records::default());
+        takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
+        assert!(replayed.0 == ran.records, "seed {seed}");
+        replaced += ran.replaced;
+        for (index, wakes) in by_wakeups.iter().enumerate() {
+            let task = TaskId(index as u32);
+            let counts = ran.outcome.engine.counts(task);
+            jobs += counts.completed;
+            aborted += counts.aborted;
+            assert_eq!(counts.lost, 0, "each event has a job");
+            let (Some((distance, sleep)), false) = (wakes, faulty) else { continue };
+            // The next job is released by the wake-up, or as soon as the distance allows.
+            let mut releases = BTreeMap::new();
+            let mut ends = BTreeMap::new();
+            for record in &ran.records {
+                match record.kind {
+                    RecordKind::Release { task: of, job, .. } if of == task => drop(releases.insert(job, record.at)),
+                    RecordKind::Finish { task: of, job, outcome: Outcome::Completed, .. } if of == task => {
+                        ends.insert(job, record.at);
+                    }
+                    _ => {}
+                }
+            }
+            for (job, at) in releases.range(1..) {
+                let (before, end) = (releases[&(job - 1)], ends.get(&(job - 1)));
+                let at_earliest = before + *distance;
+                let woken = end.map(|end| *end + *sleep);
+                early += u64::from(woken.is_some_and(|woken| woken < at_earliest));
+                assert_eq!(
+                    Some(*at),
+                    woken.map(|woken| woken.max(at_earliest)),
+                    "job {job} of task {index}, seed {seed}"
+                );
+            }
+        }
+    }
+    println!("{jobs} jobs, {aborted} aborted, {early} wake-ups too early, {replaced} processes replaced");
+    assert!(jobs > 5000 && aborted > 300 && early > 300 && replaced > 20, "{jobs} {aborted} {early} {replaced}");
 }
