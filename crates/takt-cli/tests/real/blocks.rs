@@ -106,3 +106,56 @@ fn other_tasks_run_while_an_ordinary_process_sleeps() {
         }
     });
 }
+
+/// The bursts of the round that follows each wake-up of `sleeper`, in ns, by the records of a trace.
+fn rounds_after_sleeps(trace: &str) -> Vec<Vec<f64>> {
+    let mut rounds: Vec<Vec<f64>> = Vec::new();
+    for record in trace.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        match record["type"].as_str() {
+            Some("wake") if record["task"] == "sleeper" => rounds.push(Vec::new()),
+            Some("budget") => {
+                let present = rounds.last_mut().filter(|round| round.len() < 2);
+                present.into_iter().for_each(|round| round.push(record["amount"].as_f64().unwrap()));
+            }
+            _ => {}
+        }
+    }
+    rounds
+}
+
+/// I+PI, as in figure 2.5 of the thesis (Terraneo, Politecnico di Milano): a task that sleeps for 0.3 s leaves the other one the CPU, and the round after
+/// that is the one of the simulation, without its countermeasures and with both.
+#[test]
+fn the_round_after_a_sleep_is_the_one_of_the_simulation() {
+    on_cpus(|| {
+        if !has_cpus(2) {
+            return;
+        }
+        for countermeasures in ["feedforward: no, reinit: no", "feedforward: yes, reinit: always"] {
+            let room = Room::with(&format!(
+                "policy: {{name: ipi, {countermeasures}}}\ncpus: 0\ntasks:\n\
+                 - {{name: constant, batch: yes, share: 0.5, completion: none, cmd: exec takt burn}}\n\
+                 - {{name: sleeper, period: 1s, share: 0.5, steps: [run 150ms, sleep 300ms, run 150ms], init: yes, \
+                      cmd: \"exec takt burn --steps 'run 150ms, sleep 300ms, run 150ms'\"}}\n"
+            ));
+            room.takt(&["sim", "w.yaml", "--duration", "2s", "--trace", "s.jsonl"]).expect(0);
+            let simulated = rounds_after_sleeps(&room.text("s.jsonl"));
+            assert_eq!(simulated.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+            attempts(5, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "2s", "--trace", "r.jsonl", "--json"]).json();
+                // Of the first 2 s the sleeper needs 600 ms.
+                let used = run["tasks"][0]["cpu_ns"].as_u64();
+                ensure(used > Some(1_150_000_000), || {
+                    format!("{countermeasures}: the other one used {used:?} ns: {run}")
+                })?;
+                let rounds = rounds_after_sleeps(&room.text("r.jsonl"));
+                let near = |(run, simulated): (&f64, &f64)| (run / simulated - 1.0).abs() < 0.05;
+                let same = |(run, simulated): (&Vec<f64>, &Vec<f64>)| {
+                    run.len() == simulated.len() && run.iter().zip(simulated).all(near)
+                };
+                let same = rounds.len() == simulated.len() && rounds.iter().zip(&simulated).all(same);
+                ensure(same, || format!("{countermeasures}: {rounds:?}, simulated {simulated:?}"))
+            });
+        }
+    });
+}
