@@ -36,7 +36,8 @@ impl Blocks {
     /// For so many tasks, with so much room for inputs.
     pub(crate) fn new(tasks: usize, inputs: usize) -> Blocks {
         Blocks {
-            waits: VecDeque::with_capacity(ROOM),
+            // Some are put back, and events of programs that wake up come besides.
+            waits: VecDeque::with_capacity(ROOM + 4 * tasks),
             inputs: Vec::with_capacity(inputs),
             asking: Vec::with_capacity(tasks),
             blocked: vec![false; tasks],

@@ -9,7 +9,7 @@
 use crate::actuator::{Actuator, Wait};
 use crate::blocks::{BURST, ROOM, WINDOW};
 use crate::life::Program;
-use crate::scheduler::{Heard, Scheduler};
+use crate::scheduler::{Heard, Refused, Scheduler};
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};
@@ -186,6 +186,29 @@ impl<A: Actuator> Scheduler<A> {
             }
             self.setup.slots[task.index()].blocked = blocks;
             self.inputs.push(input);
+            if blocks {
+                self.thaw_blocked(task);
+            }
+        }
+    }
+
+    /// A task was frozen by an earlier step of these, after its process had blocked. It is thawed, since the end of its wait might never be reported.
+    fn thaw_blocked(&mut self, task: TaskId) {
+        let slot = &mut self.setup.slots[task.index()];
+        let frozen = slot.waits_since == Span::MAX && matches!(slot.program, Program::At { .. });
+        if !frozen || self.refused[task.index()].is_some() || self.setup.engine.place_of(task).is_some() {
+            return;
+        }
+        slot.is_started(&self.setup.actuator, false);
+        let done = self.setup.actuator.start(slot.group);
+        if done.is_ok() {
+            self.setup.dispatcher.thawed(task);
+        }
+        self.note(task, Refused::Stop, done);
+        if self.refused[task.index()].is_none() {
+            let done = self.setup.stop(task);
+            self.note(task, Refused::Stop, done);
+            self.setup.watch(task);
         }
     }
 

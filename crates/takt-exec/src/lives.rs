@@ -704,8 +704,8 @@ impl<P: Processes> Lives<P> {
         (0..self.tasks.len().div_ceil(LOOKS)).for_each(|_| self.look());
     }
 
-    /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, of programs with a page, and of programs whose sleeps end their jobs. A
-    /// process counts as one with a single thread only when it has run: a shell that has not, may still start others.
+    /// Reports which processes have one thread, and which have several threads or processes. That concerns dispatch by priority, programs with a page, and
+    /// programs whose sleeps end their jobs. A process counts as one with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
         self.advance_ends();
         self.look_at_threads();

@@ -48,7 +48,7 @@ pub(crate) const BATCH: usize = 256;
 const LEAD: Span = Span::from_ms(2);
 
 /// An act that the machine below has refused is repeated so much later.
-const REPEAT: Span = Span::from_ms(1);
+pub(crate) const REPEAT: Span = Span::from_ms(1);
 
 /// The supervisor is woken at most so often for reactions. It also comes by itself.
 const CALL: Span = Span::from_ms(10);
@@ -250,7 +250,7 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) inputs: Vec<Input>,
     /// The tasks whose jobs are segments.
     pub(crate) segmented: Vec<TaskId>,
-    /// The tasks whose jobs are released by wake-ups of their programs.
+    /// The tasks whose programs end their jobs by sleeps.
     pub(crate) sleepers: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
     pub(crate) asking: Vec<TaskId>,
@@ -285,7 +285,7 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// When the next source is heard again; [`Time::MAX`] when none is.
     pub(crate) unmute: Time,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
-    repeat: Time,
+    pub(crate) repeat: Time,
     /// The lateness of the planned instant whose step is next.
     late: Option<Span>,
     /// Some jobs have a budget in CPU time.
@@ -513,6 +513,7 @@ impl<A: Actuator> Scheduler<A> {
             causes.look(engine, now);
             self.react();
             self.look_at_waiting();
+            self.settle_sleepers(now);
         }
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
@@ -643,7 +644,10 @@ impl<A: Actuator> Scheduler<A> {
                 end.flatten().into_iter().for_each(|end| self.falls_asleep(task, end));
             }
             Program::Waiting if slot.sleeper.is_some() => {
-                slot.sleeper.iter_mut().for_each(Sleeper::ended_early);
+                // Before the start there is no job.
+                if end.flatten() >= Some(self.start) {
+                    slot.sleeper.iter_mut().for_each(Sleeper::ended_early);
+                }
                 end.flatten().into_iter().for_each(|end| self.falls_asleep(task, end));
             }
             // The signal of a replacement ends its initialisation.
@@ -883,11 +887,8 @@ impl<A: Actuator> Scheduler<A> {
             let apart = Span::from_ns(self.change.is_some().into());
             self.step(now.max(self.setup.engine.now() + apart));
         }
-        if !last && !self.sleepers.is_empty() {
-            while self.end_early() {
-                self.step(now.max(self.setup.engine.now()));
-            }
-            self.freeze_awake();
+        if !last {
+            self.settle_sleepers(now);
         }
     }
 
@@ -927,7 +928,7 @@ impl<A: Actuator> Scheduler<A> {
         self.step(at.max(self.setup.engine.now()));
     }
 
-    fn step(&mut self, at: Time) {
+    pub(crate) fn step(&mut self, at: Time) {
         self.measured.begin(self.inputs.iter().filter_map(Input::task).chain(self.asking.iter().copied()));
         self.measure(at);
         self.step_measured(at);
@@ -1201,8 +1202,10 @@ impl<A: Actuator> Scheduler<A> {
                 }
                 // A process that has not run yet could not handle it, and one that is to be replaced is none.
                 Response::Signal(signal) => {
-                    // The signal would wake a program that waits, and the program would use a CPU before its next job.
-                    self.freeze_waiting(found.task);
+                    // The signal would wake a program that waits, and the program would use a CPU before its next job. The end of a sleep is heard.
+                    if self.setup.slots[found.task.index()].sleeper.is_none() {
+                        self.freeze_waiting(found.task);
+                    }
                     let slot = &self.setup.slots[found.task.index()];
                     matches!(slot.program, Program::At { .. } | Program::Waiting | Program::Outside { .. })
                         && self.setup.actuator.signal(slot.group, signal).is_ok()
@@ -1278,9 +1281,11 @@ impl<A: Actuator> Scheduler<A> {
         }
         let cpus = place.map(|place| self.setup.cpus(task, place));
         let how = How { work, runs: runs && before.is_none(), is_over };
+        if !is_over {
+            self.is_dispatched_asleep(task);
+        }
         let done = self.setup.dispatch(task, cpus.as_ref(), how, self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
-        self.is_dispatched_asleep(task);
         self.note_blocked(task);
     }
 
@@ -1620,7 +1625,7 @@ impl<A: Actuator> Setup<A> {
     }
 
     /// Keeps a task off its CPU.
-    fn stop(&mut self, task: TaskId) -> io::Result<()> {
+    pub(crate) fn stop(&mut self, task: TaskId) -> io::Result<()> {
         if self.slots[task.index()].kernel.is_some() {
             self.report_abort(task)?;
         }
@@ -1663,8 +1668,9 @@ impl<A: Actuator> Setup<A> {
         let Setup { engine, actuator, slots, requests, .. } = self;
         let slot = &mut slots[task.index()];
         // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
+        let since = slot.begins_since(actuator);
         if let Some(observed) = &mut slot.observed {
-            observed.since = actuator.now();
+            observed.since = since;
         }
         let waited = slot.program == Program::Waiting;
         if let Some(job) = begin(engine, actuator, task, start) {

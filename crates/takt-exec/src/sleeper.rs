@@ -17,6 +17,8 @@ pub(crate) struct Sleeper {
     /// The CPU time that its process had used when it fell asleep, and when that was.
     pub(crate) used: Span,
     pub(crate) fell: Span,
+    /// The ends of jobs, the blocks and the wake-ups at this instant or later are those of its next job.
+    pub(crate) since: Span,
     /// When its last job was asked for.
     pub(crate) asked: Option<Time>,
 }
@@ -43,6 +45,7 @@ impl Sleeper {
             reported: (Span::ZERO, false),
             used: Span::ZERO,
             fell: Span::ZERO,
+            since: Span::ZERO,
             asked: None,
         }
     }

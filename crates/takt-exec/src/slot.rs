@@ -30,7 +30,7 @@ pub(crate) struct Slot<R> {
     pub(crate) observed: Option<Observed>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) metered: bool,
-    /// The wake-ups of its program release its jobs.
+    /// Its program ends its jobs by sleeps.
     pub(crate) sleeper: Option<Sleeper>,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
@@ -60,9 +60,16 @@ pub(crate) struct Slot<R> {
 }
 
 impl<R> Slot<R> {
+    /// The ends, blocks and wake-ups from this instant on are those of a job that begins now. A program that sleeps without being frozen may have begun it.
+    pub(crate) fn begins_since(&self, actuator: &impl Actuator) -> Span {
+        self.sleeper.filter(|_| self.waits != Waits::No).map_or_else(|| actuator.now(), |sleeper| sleeper.since)
+    }
+
     /// The process is thawed. `begins` says that it begins a job, whose blocks and wake-ups are those from now on.
     pub(crate) fn is_started(&mut self, actuator: &impl Actuator, begins: bool) {
-        if begins || self.waits_since == Span::MAX {
+        if begins {
+            self.waits_since = self.begins_since(actuator);
+        } else if self.waits_since == Span::MAX {
             self.waits_since = actuator.now();
         }
     }

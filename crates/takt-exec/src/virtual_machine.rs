@@ -522,14 +522,15 @@ impl World {
 
     /// Ends the sleeps whose time has come.
     fn wake_sleepers(&mut self) {
-        let World { processes, looping, now, .. } = self;
+        let World { processes, looping, now, groups, .. } = self;
         let over = processes.values_mut().filter_map(|process| {
             process.doing = match (process.doing, &mut looping[process.task.index()]) {
                 (Doing::Sleeps(until), _) if until <= *now => Doing::Work(Span::ZERO),
                 (Doing::Rests(until), Some(looping)) if until <= *now => looping.next(),
                 _ => return None,
             };
-            Some(process.task)
+            // As under cgroup v1: the end of a sleep of a frozen process is not reported, and its thaw is.
+            (!groups[&process.group].stopped).then_some(process.task)
         });
         let over: Vec<TaskId> = over.collect();
         over.into_iter().for_each(|task| self.report_wait(task, false));

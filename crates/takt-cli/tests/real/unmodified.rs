@@ -330,3 +330,36 @@ fn a_wake_up_of_an_ordinary_process_releases_the_next_job() {
         }
     });
 }
+
+/// A loop alone: no other task's step has the scheduler look at it. Its overruns send it a signal while it sleeps, or it starts a thread in the middle of
+/// the schedule.
+#[test]
+fn a_loop_without_other_tasks_has_all_its_jobs() {
+    let task = |rest: &str| {
+        format!(
+            "policy: edf\ncpus: 0\nrealtime: yes\ntasks: [{{name: loop, completion: sleep, init: yes, event: {{wakeup: yes, distance: 15ms}}, {rest}}}]\n"
+        )
+    };
+    let overruns =
+        task("runtime: 1ms, on_overrun: signal=URG, cmd: exec takt burn --runtime 2ms --init 1ms --sleep 20ms");
+    let program = "import threading, time\nfor n in range(10**9):\n    if n == 12:\n        \
+                   threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n    time.sleep(0.02)\n";
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let python = python.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    let threads = task(&format!("runtime: 5ms, cmd: exec {} loop.py", python.trim()));
+    let texts = if python.trim().is_empty() { vec![overruns] } else { vec![overruns, threads] };
+    on_cpus(|| {
+        if !is_observed() || !takt_linux::rt::rt_allowed() || takt_linux::rt::preempt_rt() {
+            return skip(Capability::RealTime, "wake-ups are observed of real-time processes");
+        }
+        for (text, mechanism) in texts.iter().flat_map(|text| mechanisms().into_iter().map(move |m| (text, m))) {
+            let room = Room::with(text);
+            std::fs::write(room.path("loop.py"), program).unwrap();
+            attempts(3, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json", "--mechanism", mechanism]).json();
+                let completed = run["tasks"][0]["completed"].as_u64();
+                ensure(completed > Some(35), || format!("{mechanism}: {text}: {run}"))
+            });
+        }
+    });
+}

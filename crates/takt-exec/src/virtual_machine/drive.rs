@@ -198,7 +198,6 @@ fn drive(
             let world = machine.world();
             // One that sleeps until its next job is not frozen.
             let sleeps = slot.waits != Waits::No && world.is_asleep(slot.group);
-            let sleeps = sleeps || slot.sleeper.is_some();
             assert!(sleeps || world.frozen(slot.group), "a process runs after the end");
         });
     }

@@ -31,6 +31,8 @@ pub(crate) struct Faults {
     double_signals: u64,
     late_ends: u64,
     late_notices: u64,
+    /// From each of them to its notice, where that is not drawn.
+    notices_after: Span,
     stalls: u64,
     strikes: VecDeque<Strike>,
     /// The whole machine stands still while its clock advances, as under a host that pauses it: instants and lengths.
@@ -55,6 +57,12 @@ impl Faults {
     pub(crate) fn killing(task: TaskId, at: Span) -> Faults {
         let strike = Strike { at, task, signals: false, end: TaskEnd::Exited(0), leaves_child: false, escapes: false };
         Faults { strikes: [strike].into(), ..Faults::none() }
+    }
+
+    /// A machine on which nothing goes wrong, and each block and wake-up is noticed so late.
+    #[cfg(test)]
+    pub(crate) fn noticing_after(late: Span) -> Faults {
+        Faults { notices_after: late, ..Faults::none() }
     }
 
     /// A machine on which nothing goes wrong but that it stands still at these instants for so long.
@@ -203,6 +211,9 @@ impl Faults {
 
     /// The time until a block or wake-up is noticed.
     pub(crate) fn notice(&mut self) -> Span {
+        if self.notices_after > Span::ZERO {
+            return self.notices_after;
+        }
         self.delay(self.late_notices, Span::from_ms(4)).unwrap_or_default()
     }
 

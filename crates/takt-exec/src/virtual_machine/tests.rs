@@ -1177,6 +1177,8 @@ fn loops_that_sleep_keep_their_jobs() {
                     _ => {}
                 }
             }
+            // A job of each loop and its sleep take less than 27 ms.
+            assert!(others > 0 || releases.len() > 9, "{releases:?}, seed {seed}");
             for (job, at) in releases.range(1..) {
                 let (before, end) = (releases[&(job - 1)], ends.get(&(job - 1)));
                 let at_earliest = before + *distance;
@@ -1192,4 +1194,24 @@ fn loops_that_sleep_keep_their_jobs() {
     }
     println!("{jobs} jobs, {aborted} aborted, {early} wake-ups too early, {replaced} processes replaced");
     assert!(jobs > 5000 && aborted > 300 && early > 300 && replaced > 20, "{jobs} {aborted} {early} {replaced}");
+}
+
+/// `a` wakes up, and before the scheduler knows, `b` blocks, which it was to preempt. A process that was frozen in its sleep would be blocked for ever.
+#[test]
+fn a_job_that_blocks_while_it_is_preempted_wakes_up() {
+    for dispatch in ["freeze", "priority", "rank"] {
+        let text = format!(
+            "policy: edf\ncpus: 0\nrealtime: yes\ndispatch: {dispatch}\ntasks:\n\
+             - {{name: a, cmd: x, period: 20ms, deadline: 10ms, steps: [run 1ms, sleep 3ms, run 1ms]}}\n\
+             - {{name: b, cmd: x, period: 20ms, steps: [run 2950us, sleep 2ms, run 1ms]}}\n"
+        );
+        let source = Source { name: format!("{dispatch}.yaml"), text };
+        let (system, plan, programs) = plan_of_class(&load(source), Span::from_ms(200), true);
+        let mut machine = Machine::new(plan.clone(), Faults::noticing_after(Span::from_us(100)));
+        let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+        for task in [TaskId(0), TaskId(1)] {
+            let counts = ran.outcome.engine.counts(task);
+            assert_eq!((counts.completed, counts.missed), (10, 0), "{dispatch}: {task:?}");
+        }
+    }
 }

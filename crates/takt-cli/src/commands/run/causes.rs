@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use takt::report::short;
 use takt_core::cpus::CpuSet;
-use takt_core::model::Task;
+use takt_core::model::{Arrival, Task};
 use takt_core::record::JobId;
 use takt_core::stats::Counts;
 use takt_core::time::Span;
@@ -47,7 +47,9 @@ pub(super) fn blocked(workload: &Workload, report: &Report) -> Vec<String> {
         let [running, waiting, blocked] = parts(report, index).filter(blocks)?;
         let mean = short(mean);
         let [running, waiting, blocked] = [running, waiting, blocked].map(short);
-        let by_clock = task.observed == Some(Observed::Sleep) && task.event.is_none();
+        let arrival = &workload.system.tasks[index].arrival;
+        let by_clock = matches!(arrival, Arrival::Periodic { .. } | Arrival::Sporadic { .. });
+        let by_clock = by_clock && task.observed == Some(Observed::Sleep);
         let sleeps = by_clock && report.counts[index].missed > 0;
         let fix = if sleeps { " (fix: release its jobs when its sleeps are over, by `event: wakeup`)" } else { "" };
         Some(format!(
