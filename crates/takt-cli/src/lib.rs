@@ -28,6 +28,7 @@ mod parallel;
 mod preferences;
 mod processes;
 mod progress;
+mod scratch;
 
 use crate::failure::Failure;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};

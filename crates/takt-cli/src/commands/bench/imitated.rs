@@ -3,9 +3,9 @@
 use super::lab::Lab;
 use crate::failure::Failure;
 use crate::files;
+use crate::scratch::Scratch;
 use std::fs;
 use std::path::Path;
-use tempfile::TempDir;
 
 /// Time that each write of a frequency takes, in microseconds.
 pub(super) const DELAY_US: u32 = 100;
@@ -16,10 +16,10 @@ pub(super) const POLICY: &str = "alternating:800,1600";
 const MEMORY: &str = "/dev/shm";
 
 /// Creates the files of a machine with one frequency domain of all CPUs of the lab. Returns its directory.
-pub(super) fn machine(lab: &Lab) -> Result<TempDir, Failure> {
+pub(super) fn machine(lab: &Lab) -> Result<Scratch, Failure> {
     let memory = Path::new(MEMORY);
     let above = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    let root = tempfile::Builder::new().prefix("takt-bench-").tempdir_in(above)?;
+    let root = Scratch::new_in("takt-bench-", &above)?;
     let domain = root.path().join("sys/devices/system/cpu/cpufreq/policy0");
     fs::create_dir_all(&domain).map_err(|e| Failure::file("create", &domain, &e))?;
     let cpus: Vec<String> = lab.all().iter().map(|cpu| cpu.to_string()).collect();

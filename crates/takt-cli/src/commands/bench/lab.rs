@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
 use crate::progress::LINE;
+use crate::scratch::Scratch;
 use serde_json::{Value, json};
 use std::cell;
 use std::ffi::OsStr;
@@ -128,7 +129,7 @@ impl Session {
 /// The place where a bench measures.
 pub(super) struct Lab {
     pub(super) session: Session,
-    dir: tempfile::TempDir,
+    dir: Scratch,
     exe: PathBuf,
     /// Names the groups of the bare mechanism, one use after the other.
     pub(super) run_id: RunId,
@@ -197,7 +198,7 @@ impl Lab {
         Ok(Lab {
             session: Session::begin(name, common.rounds.count(&common.form), common.form.quick),
             run_id,
-            dir: tempfile::Builder::new().prefix("takt-bench-").tempdir()?,
+            dir: Scratch::new("takt-bench-")?,
             exe: std::env::current_exe()?,
             cpu,
             others: cpus.difference(&CpuSet::single(cpu)),
@@ -295,8 +296,23 @@ impl Lab {
         Ok(TaktRun { json, start })
     }
 
+    /// Simulates a workload, and gives what `--json` printed and the trace.
+    pub(super) fn traced_simulation(&self, file: &Path, options: RunOptions<'_>) -> Result<(Value, Trace), Failure> {
+        let path = self.path("jsonl");
+        let mut command = self.simulation(file, options);
+        let json = parse(&command.arg("--trace").arg(&path).output()?, "sim")?;
+        let trace = takt_trace::read(fs::File::open(&path)?, Format::JsonLines)
+            .map_err(|e| Failure::status(101, Code::InternalFault, format!("the trace of `takt sim`: {e}")))?;
+        fs::remove_file(&path)?;
+        Ok((json, trace))
+    }
+
     /// Simulates a workload and returns what `--json` printed.
     pub(super) fn simulate(&self, file: &Path, options: RunOptions<'_>) -> Result<Value, Failure> {
+        parse(&self.simulation(file, options).output()?, "sim")
+    }
+
+    fn simulation(&self, file: &Path, options: RunOptions<'_>) -> Command {
         let mut command = Command::new(&self.exe);
         command.arg("sim").arg(file).arg("--json");
         if let Some(policy) = options.policy {
@@ -305,7 +321,8 @@ impl Lab {
         if let Some(duration) = options.duration {
             command.args(["--duration", &format!("{}ns", duration.ns())]);
         }
-        parse(&command.stdin(Stdio::null()).output()?, "sim")
+        command.stdin(Stdio::null());
+        command
     }
 
     /// Shows results: `settings` in words, tables with their headings, limits, and all of it as JSON.

@@ -4,6 +4,7 @@ use super::internal::Measured;
 use super::measure::FRAME;
 use super::stress::Load;
 use crate::interruption::Interruption;
+use crate::scratch::Scratch;
 use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
@@ -58,7 +59,7 @@ impl Plan<'_> {
         arguments: &[String],
         interruption: &Interruption,
     ) -> io::Result<Result<Measured, String>> {
-        let room = tempfile::Builder::new().prefix("takt-latency-").tempdir()?;
+        let room = Scratch::new("takt-latency-")?;
         let (file, output) = (room.path().join("windows.yaml"), room.path().join("samples"));
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
         let measure = [arguments, &["--output".into(), output.to_string_lossy().into_owned()]].concat();

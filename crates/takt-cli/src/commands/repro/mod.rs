@@ -13,6 +13,7 @@ use crate::arguments::negative_values;
 use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
+use crate::scratch::Scratch;
 use clap::Command;
 use form::{Length, Publication, Shown, Status};
 use output::Finding;
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args, command: Command) -> Outcome {
     }
     let own = args.name.iter().filter(|_| is_own).map(PathBuf::from).collect::<Vec<_>>();
     let _outputs = files::ready(own.iter().chain(&args.state), &args.svg)?;
-    let room = tempfile::Builder::new().prefix("takt-repro-").tempdir()?;
+    let room = Scratch::new("takt-repro-")?;
     let directory = match own.first() {
         Some(path) => path.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned(),
         None => {

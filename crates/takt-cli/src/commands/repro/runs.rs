@@ -6,6 +6,7 @@ use crate::commands::sweep::experiment::Ends;
 use crate::commands::sweep::fingerprint::fingerprint;
 use crate::failure::Failure;
 use crate::files::{self, Locked};
+use crate::scratch::{self, Scratch};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +15,6 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use takt_workload::{Code, Diagnostic, shell_word};
-use tempfile::TempDir;
 
 /// Marks the file as a state.
 const FORMAT: &str = "takt repro state 1";
@@ -30,7 +30,7 @@ struct State {
 /// Carries out runs, each only once.
 pub(super) struct Runner {
     directory: PathBuf,
-    scratch: TempDir,
+    scratch: Scratch,
     length: Length,
     threads: Option<u16>,
     path: Option<PathBuf>,
@@ -74,7 +74,7 @@ impl Runner {
             }
         }
         let path = path.map(std::path::absolute).transpose()?;
-        let scratch = tempfile::Builder::new().prefix("takt-repro-").tempdir()?;
+        let scratch = Scratch::new("takt-repro-")?;
         Ok(Runner { directory, scratch, length, threads, path, locked, state })
     }
 
@@ -184,6 +184,7 @@ fn wait(command: &mut Command) -> Result<Output, Failure> {
     });
     if let Some(signal) = signal {
         let _ = io::stdout().flush();
+        scratch::remove_all();
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     Ok(output?)

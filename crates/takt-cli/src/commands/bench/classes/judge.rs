@@ -1,13 +1,15 @@
 //! Whether what a run recorded of its machine explains that a job was late.
 
 use takt_core::model::TaskId;
-use takt_core::record::RecordKind;
+use takt_core::record::{JobId, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_trace::{Trace, timeline::Timeline};
 
 /// A missed job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Miss {
+    /// Its task and its number.
+    pub(super) job: (TaskId, JobId),
     /// From the deadline to the end of the job, or of the run.
     pub(super) tardiness: Span,
     /// The lateness of the scheduler and the steal that were recorded in its busy period.
@@ -43,7 +45,7 @@ pub(super) fn misses(trace: &Trace, group: &[usize], stolen: impl Fn(Interval) -
         // Records after the end of the job did not delay it.
         let period = (period.0, finish.min(period.1));
         let recorded = within(&late, period) + stolen(period);
-        Some(Miss { tardiness: finish - deadline, recorded })
+        Some(Miss { job: (job.task, job.number), tardiness: finish - deadline, recorded })
     });
     missed.collect()
 }
@@ -126,7 +128,8 @@ mod tests {
     #[test]
     fn the_lateness_of_a_busy_period_counts_for_its_misses() {
         let all = |stolen: Span| misses(&example(), &[0, 1], |_| stolen);
-        let miss = |recorded| Miss { tardiness: Span::from_ms(5), recorded: Span::from_ms(recorded) };
+        let job = (TaskId(1), 0);
+        let miss = |recorded| Miss { job, tardiness: Span::from_ms(5), recorded: Span::from_ms(recorded) };
         assert_eq!(all(Span::ZERO), [miss(2)]);
         assert!(!all(Span::ZERO)[0].is_explained());
         assert_eq!(all(Span::from_ms(3)), [miss(5)]);
@@ -149,7 +152,7 @@ mod tests {
         let unfinished = trace(&[(0, 0, release(0, 0, 10)), (40, 40, release(1, 0, 90))]);
         assert_eq!(
             misses(&unfinished, &[0], |_| Span::ZERO),
-            [Miss { tardiness: Span::from_ms(30), recorded: Span::ZERO }]
+            [Miss { job: (TaskId(0), 0), tardiness: Span::from_ms(30), recorded: Span::ZERO }]
         );
     }
 

@@ -10,15 +10,19 @@ use crate::failure::Failure;
 use crate::outcome::Outcome;
 use judge::Miss;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::process::{Command, Stdio};
 use steal::Sampler;
 use takt::report::Cell;
 use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
+use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 
 /// Measure periodic sets under partitioned EDF and under the kernel's classes, with stress on all CPUs
 ///
-/// Each miss is judged: its tardiness must not exceed the scheduler's lateness and the steal that were recorded in its busy period.
+/// Each miss is judged: its tardiness must not exceed the scheduler's lateness and the steal that were recorded in its busy period. A job that the
+/// simulation misses, too, is not judged.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -26,6 +30,9 @@ pub(super) struct Args {
     /// Length of each run
     #[arg(long, default_value = "30s", value_parser = crate::input::duration)]
     duration: Span,
+    /// Let each job sleep in its middle, for as long as it works
+    #[arg(long)]
+    sleeps: bool,
 }
 
 /// A periodic task; its deadline is its period. Microseconds.
@@ -55,15 +62,17 @@ const LOWEST: usize = 10;
 /// The scheduler of the set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    Takt,
+    /// The partitioned EDF, with this `dispatch`.
+    Takt(&'static str),
     Deadline,
     Fifo,
     Fair,
 }
 
-/// In the order of the tables, with the key for programs.
-const BY: [(By, &str, &str); 4] = [
-    (By::Takt, "takt_p_edf", "takt p-edf"),
+/// In the order of the tables, with the key for programs. Two dispatchers differ most where jobs sleep.
+const BY: [(By, &str, &str); 5] = [
+    (By::Takt("freeze"), "takt_p_edf", "takt p-edf"),
+    (By::Takt("rank"), "takt_p_edf_rank", "takt p-edf, by rank"),
     (By::Deadline, "deadline", "SCHED_DEADLINE"),
     (By::Fifo, "fifo_rm", "SCHED_FIFO by RM"),
     (By::Fair, "other", "SCHED_OTHER"),
@@ -71,8 +80,12 @@ const BY: [(By, &str, &str); 4] = [
 
 /// A set of tasks, in parts that have a CPU each.
 struct Set {
-    name: &'static str,
+    name: String,
     parts: Vec<(usize, &'static [Task])>,
+    /// Each job sleeps in its middle.
+    sleeps: bool,
+    /// The jobs of the simulation, and those of them that miss.
+    simulated: (i64, HashSet<(TaskId, JobId)>),
     results: Vec<Vec<Round>>,
 }
 
@@ -94,22 +107,32 @@ impl Set {
 
     /// The workload with all tasks scheduled `by`.
     fn workload(&self, lab: &Lab, by: By) -> String {
-        let mut yaml = format!("policy: p-edf\ncpus: {}\nrealtime: yes\ninit_timeout: 30s\ntasks:\n", self.cpus());
+        let mut yaml = format!("policy: p-edf\ncpus: {}\nrealtime: yes\ninit_timeout: 30s\n", self.cpus());
+        if let By::Takt(dispatch) = by {
+            yaml += &format!("dispatch: {dispatch}\n");
+        }
+        yaml += "tasks:\n";
         for (cpu, tasks) in &self.parts {
             for (rank, Task { period, runtime }) in tasks.iter().enumerate() {
-                let cmd = lab.cmd(&lab.own(&["burn", "--init", "1ms", "--runtime", &format!("{runtime}us")]));
+                let steps = format!("run {0}us, sleep {runtime}us, run {0}us", runtime / 2);
+                let work = match self.sleeps {
+                    true => ["--steps", &steps],
+                    false => ["--runtime", &format!("{runtime}us")],
+                };
+                let cmd = lab.cmd(&lab.own(&[&["burn", "--init", "1ms"][..], &work].concat()));
+                let steps = if self.sleeps { format!(", steps: [{steps}]") } else { String::new() };
                 // The kernel throttles a job at its reserved runtime, which also pays for the end of the job before. More would leave
                 // no reservation for the scheduler.
                 let declared = if by == By::Deadline { runtime * 103 / 100 + 100 } else { *runtime };
                 let class = match by {
-                    By::Takt => format!("cpu: {cpu}"),
+                    By::Takt(_) => format!("cpu: {cpu}"),
                     By::Deadline => "class: deadline".to_owned(),
                     // The tasks are in the order of their periods.
                     By::Fifo => format!("cpu: {cpu}, class: fifo={}", LOWEST + tasks.len() - rank),
                     By::Fair => format!("cpu: {cpu}, class: other"),
                 };
                 yaml += &format!(
-                    "  - {{name: c{cpu}-t{period}, {class}, period: {period}us, runtime: {declared}us, init: yes, cmd: {cmd}}}\n"
+                    "  - {{name: c{cpu}-t{period}, {class}, period: {period}us, runtime: {declared}us, init: yes, cmd: {cmd}{steps}}}\n"
                 );
             }
         }
@@ -129,6 +152,22 @@ impl Set {
             ((from..first).collect(), CpuSet::single(*cpu))
         };
         self.parts.iter().map(group).collect()
+    }
+
+    /// The jobs of a simulation that are missed, and how many it has.
+    fn simulate(&self, lab: &Lab, duration: Span) -> Result<(i64, HashSet<(TaskId, JobId)>), Failure> {
+        let file = lab.workload(&self.workload(lab, By::Takt("freeze")))?;
+        let options = RunOptions { policy: None, duration: Some(duration), power: None };
+        let (json, trace) = lab.traced_simulation(&file, options)?;
+        let missed = self.groups(By::Fifo, &lab.all()).into_iter();
+        let missed = missed.flat_map(|(tasks, _)| judge::misses(&trace, &tasks, |_| Span::ZERO));
+        Ok((json["jobs"]["released"].as_i64().unwrap_or(0), missed.map(|miss| miss.job).collect()))
+    }
+
+    /// The misses that neither the machine nor the simulation explains.
+    fn unexplained(&self, rounds: &[Round]) -> usize {
+        let all = rounds.iter().flat_map(|round| &round.misses);
+        all.filter(|miss| !miss.is_explained() && !self.simulated.1.contains(&miss.job)).count()
     }
 
     fn round(&self, lab: &Lab, by: By, duration: Span) -> Result<Round, Failure> {
@@ -162,8 +201,8 @@ impl Set {
             let sum = |of: fn(&Round) -> i64| rounds.iter().map(of).sum::<i64>().to_string();
             let most = |of: fn(&Round) -> i64| cell(rounds.iter().map(of).max().unwrap_or(0));
             let mut row: Vec<Cell> = vec![(*name).into(), sum(|r| r.jobs).into(), sum(|r| r.missed).into()];
-            row.push(unexplained(rounds).to_string().into());
-            row.extend(match worst(rounds) {
+            row.push(self.unexplained(rounds).to_string().into());
+            row.extend(match self.worst(rounds) {
                 Some(miss) => [Cell::Measured(miss.tardiness), Cell::Measured(miss.recorded)],
                 None => ["-", "-"].map(Cell::from),
             });
@@ -171,17 +210,31 @@ impl Set {
             row.push(rounds.last().map_or_else(String::new, |round| round.scheduler.clone()).into());
             rows.push(row);
         }
+        let (jobs, missed) = &self.simulated;
+        let mut simulated =
+            ["simulated p-edf".to_owned(), jobs.to_string(), missed.len().to_string()].map(Cell::from).to_vec();
+        simulated.resize(rows[0].len(), "-".into());
+        rows.push(simulated);
         rows
     }
 
-    fn claim(&self) -> Claim {
-        let unexplained = unexplained(&self.results[0]);
-        Claim {
-            what: format!("{}, {}: unexplained misses", self.name, BY[0].2),
-            measured: unexplained.to_string().into(),
-            limit: vec!["0".into()],
-            holds: Some(unexplained == 0),
-        }
+    /// The miss with the largest tardiness beyond what was recorded. Jobs that miss in the simulation are left out.
+    fn worst<'a>(&self, rounds: &'a [Round]) -> Option<&'a Miss> {
+        let own = rounds.iter().flat_map(|round| &round.misses).filter(|miss| !self.simulated.1.contains(&miss.job));
+        own.max_by_key(|miss| miss.tardiness - miss.recorded)
+    }
+
+    fn claims(&self) -> impl Iterator<Item = Claim> {
+        let of_takt = BY.iter().zip(&self.results).filter(|((by, ..), _)| matches!(by, By::Takt(_)));
+        of_takt.map(|((_, _, name), rounds)| {
+            let unexplained = self.unexplained(rounds);
+            Claim {
+                what: format!("{}, {name}: unexplained misses", self.name),
+                measured: unexplained.to_string().into(),
+                limit: vec!["0".into()],
+                holds: Some(unexplained == 0),
+            }
+        })
     }
 
     fn json(&self) -> Value {
@@ -190,25 +243,20 @@ impl Set {
             json!({"jobs": r.jobs, "missed": r.missed, "misses": r.misses.iter().map(miss).collect::<Vec<_>>(),
                    "scheduler_class": r.scheduler, "latency_ns": {"p99": r.latency_p99, "max": r.latency_max}})
         };
-        let variant = |((_, key, _), rounds): (&(By, &str, &str), &Vec<Round>)| json!({"name": key, "unexplained": unexplained(rounds), "rounds": rounds.iter().map(round).collect::<Vec<_>>()});
-        json!({"name": self.name, "cpus": self.cpus().to_string(),
+        let variant = |((_, key, _), rounds): (&(By, &str, &str), &Vec<Round>)| json!({"name": key, "unexplained": self.unexplained(rounds), "rounds": rounds.iter().map(round).collect::<Vec<_>>()});
+        json!({"name": self.name, "cpus": self.cpus().to_string(), "sleeps": self.sleeps,
+               "simulated": {"jobs": self.simulated.0, "missed": self.simulated.1.len()},
                "variants": BY.iter().zip(&self.results).map(variant).collect::<Vec<_>>()})
     }
-}
-
-fn unexplained(rounds: &[Round]) -> usize {
-    rounds.iter().flat_map(|round| &round.misses).filter(|miss| !miss.is_explained()).count()
-}
-
-/// The miss with the largest tardiness beyond what was recorded.
-fn worst(rounds: &[Round]) -> Option<&Miss> {
-    rounds.iter().flat_map(|round| &round.misses).max_by_key(|miss| miss.tardiness - miss.recorded)
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("classes", &args.common)?;
     let duration = if lab.session.quick { Span::from_ms(600) } else { args.duration };
-    let mut sets = sets(&lab);
+    let mut sets = sets(&lab, args.sleeps);
+    for set in &mut sets {
+        set.simulated = set.simulate(&lab, duration)?;
+    }
     for round in 1..=lab.session.rounds {
         for set in &mut sets {
             for (index, (by, _, name)) in BY.into_iter().enumerate() {
@@ -225,14 +273,18 @@ pub(super) fn run(args: &Args) -> Outcome {
     );
     let heading = |set: &Set| format!("{}; CPU {}", set.name, set.cpus());
     let tables: Vec<_> = sets.iter().map(|set| (heading(set), set.rows())).collect();
-    let claims: Vec<_> = sets.iter().map(Set::claim).collect();
+    let claims: Vec<_> = sets.iter().flat_map(Set::claims).collect();
     let results = json!({"duration_ns": duration.ns(), "sets": sets.iter().map(Set::json).collect::<Vec<_>>()});
     lab.show(&settings, &tables, &claims, &results)
 }
 
 /// The sets that the machine has CPUs for.
-fn sets(lab: &Lab) -> Vec<Set> {
-    let set = |name, parts| Set { name, parts, results: BY.iter().map(|_| Vec::new()).collect() };
+fn sets(lab: &Lab, sleeps: bool) -> Vec<Set> {
+    let results = || BY.iter().map(|_| Vec::new()).collect();
+    let set = |name: &str, parts| {
+        let name = if sleeps { format!("{name}, jobs that sleep") } else { name.to_owned() };
+        Set { name, parts, sleeps, simulated: (0, HashSet::new()), results: results() }
+    };
     let mut sets = vec![set("U = 0.85", vec![(lab.cpu, &ONE[..])])];
     if let Some(other) = lab.others.iter().next() {
         sets.push(set("U = 1.5", [other, lab.cpu].into_iter().zip(TWO).collect()));

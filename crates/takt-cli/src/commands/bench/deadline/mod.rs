@@ -11,6 +11,7 @@ use super::options::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
+use crate::scratch::Scratch;
 use course::{Apart, Course, simulated};
 use patterns::{PATTERNS, Pattern};
 use serde_json::{Value, json};
@@ -134,7 +135,7 @@ impl Case {
 
 /// Where processes are started from.
 struct Stage {
-    dir: tempfile::TempDir,
+    dir: Scratch,
     exe: std::path::PathBuf,
     /// An instant of the kernel's tick.
     tick: Span,
@@ -143,7 +144,7 @@ struct Stage {
 impl Stage {
     fn new() -> Result<Stage, Failure> {
         allowed()?;
-        let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
+        let dir = Scratch::new("takt-bench-")?;
         // A process that a tick preempts sees it too late.
         let observed = std::thread::spawn(|| {
             let _ = rt::set_class(0, Class::Fifo(1));
