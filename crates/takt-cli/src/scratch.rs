@@ -1,6 +1,7 @@
 //! Folders for the files of an experiment, which end with it.
 //!
-//! A folder is locked (`flock`) while its process lives, however that ends. The next experiment of the same kind removes what no process holds any more.
+//! A folder is locked (`flock`) while its process lives, however that ends. The next experiment of the same kind removes those that no process holds any
+//! more. Only folders with the mark of this program are removed, and none on a file system without such locks.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -9,6 +10,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file in each folder that may be removed.
+const MARK: &str = ".takt-scratch";
 
 /// The folders of this process.
 static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -21,7 +25,7 @@ fn own() -> MutexGuard<'static, Vec<PathBuf>> {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    _lock: OwnedFd,
+    _lock: Option<OwnedFd>,
 }
 
 impl Scratch {
@@ -41,7 +45,10 @@ impl Scratch {
         sweep(prefix, above);
         // It has its name only when it is locked, or another process could take it for one that was left behind.
         let new = tempfile::Builder::new().prefix(&format!(".{prefix}")).tempdir_in(above)?;
-        let lock = lock(new.path())?;
+        let lock = lock(new.path()).ok();
+        if lock.is_some() {
+            fs::write(new.path().join(MARK), "")?;
+        }
         let name = new.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = above.join(name.trim_start_matches('.'));
         fs::rename(new.keep(), &path)?;
@@ -76,9 +83,12 @@ fn lock(folder: &Path) -> io::Result<OwnedFd> {
 fn sweep(prefix: &str, above: &Path) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
-        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        let named = |name: &str| name.strip_prefix('.').unwrap_or(name).starts_with(prefix);
+        let named = entry.file_name().to_str().is_some_and(named);
         let is_own = || entry.metadata().is_ok_and(|known| known.is_dir() && known.uid() == user);
-        if named && is_own() && lock(&entry.path()).is_ok() {
+        if named && is_own() && entry.path().join(MARK).is_file() {
+            // The lock is held until it is removed, so no other process takes it for one that was left behind.
+            let Ok(_lock) = lock(&entry.path()) else { continue };
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -97,8 +107,12 @@ mod tests {
         assert_eq!(folders(), 2, "the first one is held");
         fs::write(first.path().join("file"), "text").unwrap();
         // As one that a killed process has left behind.
-        fs::create_dir(above.path().join("takt-test-dead")).unwrap();
-        fs::create_dir(above.path().join("another")).unwrap();
+        for dead in ["takt-test-dead", ".takt-test-dead"] {
+            fs::create_dir(above.path().join(dead)).unwrap();
+            fs::write(above.path().join(dead).join(MARK), "").unwrap();
+        }
+        // A user's own folder.
+        fs::create_dir(above.path().join("takt-test-results")).unwrap();
         drop(second);
         let third = new();
         assert_eq!(folders(), 3);
@@ -106,7 +120,7 @@ mod tests {
         assert_eq!(folders(), 1);
         let _fourth = new();
         remove_all();
-        assert!(above.path().join("another").is_dir());
+        assert!(above.path().join("takt-test-results").is_dir());
         assert_eq!(folders(), 1);
     }
 }

@@ -9,7 +9,7 @@
 use crate::actuator::{Actuator, Wait};
 use crate::blocks::{BURST, ROOM, WINDOW};
 use crate::life::Program;
-use crate::scheduler::{Heard, Refused, Scheduler};
+use crate::scheduler::{Heard, Scheduler};
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};
@@ -17,8 +17,9 @@ use takt_core::time::{Span, Time};
 impl<A: Actuator> Scheduler<A> {
     /// Takes in the blocks and wake-ups up to this instant. Before that, all signals and requests that came by then have been heard.
     pub(crate) fn take_waits(&mut self, until: Span) {
-        self.blocks.is_full = false;
-        while let Some(Wait { at, task, blocked }) = self.setup.actuator.take_wait(until) {
+        while self.blocks.waits.len() < ROOM
+            && let Some(Wait { at, task, blocked }) = self.setup.actuator.take_wait(until)
+        {
             if self.take_report(task, at, blocked) {
                 continue;
             }
@@ -33,11 +34,8 @@ impl<A: Actuator> Scheduler<A> {
             blocks.blocked[task.index()] = blocked;
             let input = if blocked { Input::Block { task } } else { Input::Wake { task } };
             blocks.waits.push_back((Time::ZERO + (at - *start), input));
-            if blocks.waits.len() == ROOM {
-                blocks.is_full = setup.actuator.has_waits();
-                break;
-            }
         }
+        self.blocks.is_full = self.blocks.waits.len() >= ROOM && self.setup.actuator.has_waits();
         let Scheduler { blocks, heard, .. } = self;
         for heard in heard.iter() {
             let (Heard::Completion(task, _) | Heard::Observed(task)) = *heard else { continue };
@@ -175,6 +173,10 @@ impl<A: Actuator> Scheduler<A> {
                 continue;
             }
             let blocks = matches!(input, Input::Block { .. });
+            if blocks && self.is_frozen_asleep(task) {
+                self.blocks.blocked[task.index()] = false;
+                continue;
+            }
             let on_clock = self.start + (at - Time::ZERO);
             if blocks {
                 self.meters[task.index()].halt(on_clock);
@@ -186,30 +188,15 @@ impl<A: Actuator> Scheduler<A> {
             }
             self.setup.slots[task.index()].blocked = blocks;
             self.inputs.push(input);
-            if blocks {
-                self.thaw_blocked(task);
-            }
         }
     }
 
-    /// A task was frozen by an earlier step of these, after its process had blocked. It is thawed, since the end of its wait might never be reported.
-    fn thaw_blocked(&mut self, task: TaskId) {
-        let slot = &mut self.setup.slots[task.index()];
+    /// Whether a task was frozen by an earlier step of these, after its process had blocked. The end of its wait might never be reported. So it counts as
+    /// ready, and if it still waits when it is dispatched, the kernel reports that.
+    fn is_frozen_asleep(&self, task: TaskId) -> bool {
+        let slot = &self.setup.slots[task.index()];
         let frozen = slot.waits_since == Span::MAX && matches!(slot.program, Program::At { .. });
-        if !frozen || self.refused[task.index()].is_some() || self.setup.engine.place_of(task).is_some() {
-            return;
-        }
-        slot.is_started(&self.setup.actuator, false);
-        let done = self.setup.actuator.start(slot.group);
-        if done.is_ok() {
-            self.setup.dispatcher.thawed(task);
-        }
-        self.note(task, Refused::Stop, done);
-        if self.refused[task.index()].is_none() {
-            let done = self.setup.stop(task);
-            self.note(task, Refused::Stop, done);
-            self.setup.watch(task);
-        }
+        frozen && self.setup.engine.place_of(task).is_none()
     }
 
     /// Counts a notice. Of a flood of them, most are not heard.

@@ -19,8 +19,8 @@ pub(crate) struct Sleeper {
     pub(crate) fell: Span,
     /// The ends of jobs, the blocks and the wake-ups at this instant or later are those of its next job.
     pub(crate) since: Span,
-    /// When its last job was asked for.
-    pub(crate) asked: Option<Time>,
+    /// When its last job was asked for: the engine's time, and the clock.
+    pub(crate) asked: Option<(Time, Time)>,
 }
 
 /// The state of such a program, as far as it is known.

@@ -76,6 +76,8 @@ impl<A: Actuator> Scheduler<A> {
             let Some(ahead) = slot.ahead.take() else { continue };
             slot.program = ahead.before;
             slot.given = ahead.before == Program::Waiting;
+            // Its blocks are not those of the next job.
+            self.forget_waits(task);
             let done = self.setup.freeze(task);
             self.note(task, Refused::Stop, done);
         }

@@ -140,7 +140,7 @@ impl<A: Actuator> Scheduler<A> {
 
     /// The engine learns of the wake-up now.
     pub(crate) fn is_woken(&mut self, task: TaskId) {
-        let now = self.now();
+        let now = (self.setup.engine.now(), self.now());
         if let Some(sleeper) = &mut self.setup.slots[task.index()].sleeper {
             sleeper.asked = Some(now);
             if sleeper.rest == Rest::Woken {
@@ -183,11 +183,11 @@ impl<A: Actuator> Scheduler<A> {
             if !there || engine.is_gone(task) || engine.job(task).is_some() || engine.is_planned(task) {
                 continue;
             }
-            if sleeper.asked.is_some_and(|at| at >= now) {
+            if sleeper.asked.is_some_and(|(step, at)| step == engine.now() && now - at < REPEAT) {
                 *repeat = (*repeat).min(now + REPEAT);
                 continue;
             }
-            sleeper.asked = Some(now);
+            sleeper.asked = Some((engine.now(), now));
             inputs.push(Input::Release { task });
         }
     }

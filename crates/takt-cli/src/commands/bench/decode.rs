@@ -6,6 +6,7 @@ use super::options::Rounds;
 use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
+use crate::scratch::Scratch;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -178,7 +179,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let session = Session::begin("decode", rounds, args.quick);
     let version = String::from_utf8_lossy(&ffmpeg(&["-version"])?.stdout).lines().next().unwrap_or("").to_owned();
     let version = version.split(" Copyright").next().unwrap_or("").to_owned();
-    let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
+    let dir = Scratch::new("takt-bench-")?;
     let clip = dir.path().join("clip.mkv");
     let graph = args.movie.graph(args.seed, seconds);
     let mut make = vec!["-y", "-filter_complex", &graph, "-map", "[v]"];

@@ -6,6 +6,7 @@ use super::options::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
+use crate::scratch::Scratch;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write};
@@ -292,7 +293,7 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 fn measure(args: &Args, session: &Session) -> Result<Results, Failure> {
-    let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
+    let dir = Scratch::new("takt-bench-")?;
     let trace = dir.path().join("trace.pftrace");
     let length = if session.quick { Span::from_secs(20) } else { args.duration };
     let peer_length = Span::from_ms((length.ns() / 20_000_000).max(1));

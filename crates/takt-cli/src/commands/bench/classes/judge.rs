@@ -25,16 +25,16 @@ impl Miss {
 /// An interval, its end included.
 type Interval = (Time, Time);
 
-/// The missed jobs of the tasks of one group, which share their CPUs with no others. `stolen` is the steal on these CPUs in an interval.
-/// O(n log n) for n records.
-pub(super) fn misses(trace: &Trace, group: &[usize], stolen: impl Fn(Interval) -> Span) -> Vec<Miss> {
+/// The missed jobs of the tasks of one group, which share their CPUs with no others. `stolen` is the steal on these CPUs in an interval. With `ranked`, the
+/// kernel dispatches by ranks, so that only a late release has an effect. O(n log n) for n records.
+pub(super) fn misses(trace: &Trace, group: &[usize], ranked: bool, stolen: impl Fn(Interval) -> Span) -> Vec<Miss> {
     let line = Timeline::of(trace);
     let end = |finish: Option<Time>| finish.unwrap_or(line.end);
     let jobs = || group.iter().flat_map(|task| &line.jobs[*task]);
     let pending = jobs().map(|job| (job.release, end(job.finish.map(|(at, _)| at)))).collect();
     let busy = united(pending);
     let of_group =
-        trace.records.iter().filter(|r| scheduled(&r.record.kind).is_some_and(|t| group.contains(&t.index())));
+        trace.records.iter().filter(|r| scheduled(&r.record.kind, ranked).is_some_and(|t| group.contains(&t.index())));
     let late = united(of_group.map(|r| (r.record.at, r.applied)).filter(|(at, applied)| at < applied).collect());
     let missed = jobs().filter_map(|job| {
         let finish = end(job.finish.map(|(at, _)| at));
@@ -51,12 +51,11 @@ pub(super) fn misses(trace: &Trace, group: &[usize], stolen: impl Fn(Interval) -
 }
 
 /// The task of a record that shows when the scheduler has acted.
-fn scheduled(kind: &RecordKind) -> Option<TaskId> {
+fn scheduled(kind: &RecordKind, ranked: bool) -> Option<TaskId> {
     match *kind {
-        RecordKind::Release { task, .. }
-        | RecordKind::Start { task, .. }
-        | RecordKind::Stop { task, .. }
-        | RecordKind::Finish { task, .. } => Some(task),
+        RecordKind::Release { task, .. } => Some(task),
+        _ if ranked => None,
+        RecordKind::Start { task, .. } | RecordKind::Stop { task, .. } | RecordKind::Finish { task, .. } => Some(task),
         _ => None,
     }
 }
@@ -127,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_lateness_of_a_busy_period_counts_for_its_misses() {
-        let all = |stolen: Span| misses(&example(), &[0, 1], |_| stolen);
+        let all = |stolen: Span| misses(&example(), &[0, 1], false, |_| stolen);
         let job = (TaskId(1), 0);
         let miss = |recorded| Miss { job, tardiness: Span::from_ms(5), recorded: Span::from_ms(recorded) };
         assert_eq!(all(Span::ZERO), [miss(2)]);
@@ -135,13 +134,13 @@ mod tests {
         assert_eq!(all(Span::from_ms(3)), [miss(5)]);
         assert!(all(Span::from_ms(3))[0].is_explained());
         // On a CPU of its own the late task has a busy period of its own.
-        assert_eq!(misses(&example(), &[1], |_| Span::ZERO), [miss(0)]);
-        assert_eq!(misses(&example(), &[0], |_| Span::ZERO), []);
+        assert_eq!(misses(&example(), &[1], false, |_| Span::ZERO), [miss(0)]);
+        assert_eq!(misses(&example(), &[0], false, |_| Span::ZERO), []);
     }
 
     #[test]
     fn steal_is_asked_for_the_busy_period_up_to_the_end_of_the_job() {
-        misses(&example(), &[0, 1], |(from, to)| {
+        misses(&example(), &[0, 1], false, |(from, to)| {
             assert_eq!((from, to), (at(0), at(25)));
             Span::ZERO
         });
@@ -151,7 +150,7 @@ mod tests {
     fn a_job_without_an_end_is_late_until_the_run_ends() {
         let unfinished = trace(&[(0, 0, release(0, 0, 10)), (40, 40, release(1, 0, 90))]);
         assert_eq!(
-            misses(&unfinished, &[0], |_| Span::ZERO),
+            misses(&unfinished, &[0], false, |_| Span::ZERO),
             [Miss { job: (TaskId(0), 0), tardiness: Span::from_ms(30), recorded: Span::ZERO }]
         );
     }
@@ -160,6 +159,7 @@ mod tests {
     fn lateness_that_several_records_share_counts_once() {
         let shared =
             trace(&[(0, 4, release(0, 0, 5)), (0, 4, release(1, 0, 50)), (3, 5, finish(1, 0)), (9, 9, finish(0, 0))]);
-        assert_eq!(misses(&shared, &[0, 1], |_| Span::ZERO)[0].recorded, Span::from_ms(5));
+        assert_eq!(misses(&shared, &[0, 1], false, |_| Span::ZERO)[0].recorded, Span::from_ms(5));
+        assert_eq!(misses(&shared, &[0, 1], true, |_| Span::ZERO)[0].recorded, Span::from_ms(4), "of the releases");
     }
 }

@@ -160,7 +160,7 @@ impl Set {
         let options = RunOptions { policy: None, duration: Some(duration), power: None };
         let (json, trace) = lab.traced_simulation(&file, options)?;
         let missed = self.groups(By::Fifo, &lab.all()).into_iter();
-        let missed = missed.flat_map(|(tasks, _)| judge::misses(&trace, &tasks, |_| Span::ZERO));
+        let missed = missed.flat_map(|(tasks, _)| judge::misses(&trace, &tasks, false, |_| Span::ZERO));
         Ok((json["jobs"]["released"].as_i64().unwrap_or(0), missed.map(|miss| miss.job).collect()))
     }
 
@@ -181,7 +181,8 @@ impl Set {
         let mut misses = Vec::new();
         for ((tasks, _), samples) in groups.iter().zip(&samples) {
             let since = |at: Time| run.start + (at - Time::ZERO);
-            misses.extend(judge::misses(&trace, tasks, |(from, to)| samples.within(since(from), since(to))));
+            let stolen = |(from, to)| samples.within(since(from), since(to));
+            misses.extend(judge::misses(&trace, tasks, by == By::Takt("rank"), stolen));
         }
         let number = |value: &Value| value.as_i64().unwrap_or(0);
         Ok(Round {
