@@ -4,6 +4,7 @@ mod aarch64;
 mod campaign;
 mod ci;
 mod circles;
+mod cluster;
 mod deb;
 mod dist;
 mod instructions;
@@ -40,6 +41,7 @@ usage: cargo xtask COMMAND
      --verbose       the whole console
   service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
   aarch64            takt for 64-bit ARM: it builds, and under emulation it writes the same bytes as here
+  cluster [TAKT]     the job array of docs/clusters.md under Slurm, on two nodes of this machine, of which one is killed
   deb [OPTIONS]      Debian packages: the program, manual pages, completions, the link demos-sched, unit files
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
@@ -72,6 +74,8 @@ fn main() -> ExitCode {
         ["service"] => vm::service::run(false, None),
         ["service", "--verbose"] => vm::service::run(true, None),
         ["aarch64"] => aarch64::run(),
+        ["cluster"] => cluster::run(None),
+        ["cluster", takt] => cluster::run(Some(takt)),
         ["deb", ref options @ ..] => match deb::Options::parse(options) {
             Some(options) => deb::run(&options),
             None => return usage(),
