@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, OnAbort, OnExit, Order, PolicySpec, System, Task, TaskId, WindowTable};
+use takt_core::model::{Arrival, Late, OnAbort, OnExit, Order, PolicySpec, System, Task, TaskId, WindowTable};
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::blocking::Notices;
@@ -166,15 +166,21 @@ impl Plan {
         self.realtime || self.dispatch != Dispatch::Freeze
     }
 
-    /// Whether blocks and wake-ups in the middle of a task's jobs are observed: under an online policy, of processes that Takt schedules. In a window table a
-    /// budget is elapsed time.
+    /// Whether blocks and wake-ups of a task's process are observed: under an online policy, of processes that Takt schedules. In a window table a budget is
+    /// elapsed time.
     pub(crate) fn follows(&self, system: &System, task: TaskId) -> bool {
-        system.windows.is_empty() && self.processes[task.index()].kernel.is_none()
+        let process = &self.processes[task.index()];
+        let online = system.windows.is_empty() && process.kernel.is_none();
+        online && (process.observed != Some(JobEnd::Sleep) || self.sleeps(system, task))
     }
 
-    /// Whether sleeps end the jobs of a task that is observed.
+    /// Whether sleeps end the jobs of a task, and are observed to their ends: where wake-ups release its jobs, or no job is aborted. The sleep that ends an
+    /// aborted job lies in the next one, which the file describes as work.
     pub(crate) fn sleeps(&self, system: &System, task: TaskId) -> bool {
-        self.processes[task.index()].observed == Some(JobEnd::Sleep) && self.follows(system, task)
+        let process = &self.processes[task.index()];
+        let online = system.windows.is_empty() && process.kernel.is_none();
+        let continues = system.late == Late::Continue && system.tasks[task.index()].budget.is_none();
+        online && process.observed == Some(JobEnd::Sleep) && (process.wakeups || continues)
     }
 
     /// Whether each block and wake-up wakes the scheduler. With ranks the kernel does by itself what a policy decides whose ranks do not change by them, so

@@ -509,8 +509,10 @@ impl Agreement {
                 }
             }
             // One that is observed and has initialised is as one that has not run.
-            let unknown =
-                hostile || slot.given || slot.sleeper.is_some() || slot.observed.is_some() && slot.program == At::New;
+            let unknown = hostile
+                || slot.given
+                || world.looping[task.index()].is_some()
+                || slot.observed.is_some() && slot.program == At::New;
             let known = exact && !unknown;
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
