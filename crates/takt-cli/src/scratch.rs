@@ -1,7 +1,7 @@
 //! Folders for the files of an experiment, which end with it.
 //!
-//! A folder is locked (`flock`) while its process lives, however that ends. The next experiment of the same kind removes those that no process holds any
-//! more. Only folders with the mark of this program are removed, and none on a file system without such locks.
+//! A folder is locked (`flock`) while its process lives, however that ends. The next experiment of the same kind removes folders without such a process.
+//! Only folders with the mark of this program are removed, and none on a file system without such locks.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};

@@ -167,20 +167,18 @@ impl Plan {
     }
 
     /// Whether blocks and wake-ups of a task's process are observed: under an online policy, of processes that Takt schedules. In a window table a budget is
-    /// elapsed time.
+    /// elapsed time. Sleeps that end jobs are observed where wake-ups release the jobs, or no job is aborted: the sleep that ends an aborted job lies in the
+    /// next one, which the file describes as work.
     pub(crate) fn follows(&self, system: &System, task: TaskId) -> bool {
         let process = &self.processes[task.index()];
         let online = system.windows.is_empty() && process.kernel.is_none();
-        online && (process.observed != Some(JobEnd::Sleep) || self.sleeps(system, task))
+        let continues = system.late == Late::Continue && system.tasks[task.index()].budget.is_none();
+        online && (process.observed != Some(JobEnd::Sleep) || process.wakeups || continues)
     }
 
-    /// Whether sleeps end the jobs of a task, and are observed to their ends: where wake-ups release its jobs, or no job is aborted. The sleep that ends an
-    /// aborted job lies in the next one, which the file describes as work.
+    /// Whether sleeps end the jobs of a task, and are observed to their ends.
     pub(crate) fn sleeps(&self, system: &System, task: TaskId) -> bool {
-        let process = &self.processes[task.index()];
-        let online = system.windows.is_empty() && process.kernel.is_none();
-        let continues = system.late == Late::Continue && system.tasks[task.index()].budget.is_none();
-        online && process.observed == Some(JobEnd::Sleep) && (process.wakeups || continues)
+        self.processes[task.index()].observed == Some(JobEnd::Sleep) && self.follows(system, task)
     }
 
     /// Whether each block and wake-up wakes the scheduler. With ranks the kernel does by itself what a policy decides whose ranks do not change by them, so

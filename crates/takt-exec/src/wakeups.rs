@@ -24,7 +24,7 @@ use takt_core::time::{Span, Time};
 const APART: Span = Span::from_us(50);
 
 impl<A: Actuator> Scheduler<A> {
-    /// The tasks of such programs begin: those that have slept at the end of their initialisation sleep on, and are awake at time zero or not.
+    /// Programs that have ended their initialisation by a sleep continue it, thawed, before the schedule begins. At time zero each sleeps or is awake.
     pub(crate) fn begin_sleepers(&mut self) {
         for index in 0..self.sleepers.len() {
             let task = self.sleepers[index];
