@@ -249,10 +249,11 @@ fn a_wake_up_releases_the_next_job() {
         ensure(looped["missed"] == 0 && other["missed"] == 0 && other["completed"].as_u64() >= Some(16), || {
             "misses".into()
         })?;
-        // Each release is the end of a sleep that began with the end of the job before.
+        // Each release is the end of a sleep that began with the end of the job before. A host can stall the CPU after the timer of the sleep is set,
+        // and before the process leaves the CPU.
         for pair in jobs(room, "loop").windows(2) {
             let slept = pair[1].0 - pair[0].1;
-            ensure((19_800_000..22_000_000).contains(&slept), || format!("{slept} ns between {pair:?}"))?;
+            ensure((19_000_000..22_000_000).contains(&slept), || format!("{slept} ns between {pair:?}"))?;
         }
         Ok(())
     });
