@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -96,7 +97,7 @@ impl Backend for Simulator {
         "simulator".to_owned()
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
-        takt(instance, "", &["sim"])
+        takt(instance, "", &["sim"], None)
     }
 }
 
@@ -106,15 +107,21 @@ pub(crate) struct Processes {
     stalls: bool,
     /// How processes are dispatched, if the default is not meant.
     dispatch: Option<&'static str>,
+    /// The user of Takt and of the processes, if it is another one.
+    user: Option<u32>,
 }
 
 impl Processes {
     pub(crate) fn new(mechanism: &'static str) -> Processes {
-        Processes { mechanism, stalls: true, dispatch: None }
+        Processes { mechanism, stalls: true, dispatch: None, user: None }
     }
     /// The capability for instances that give their processes a real-time class.
     pub(crate) fn dispatched(mechanism: &'static str, dispatch: &'static str) -> Processes {
         Processes { dispatch: Some(dispatch), ..Processes::new(mechanism) }
+    }
+    /// The capability for a user, who needs no rights with this mechanism.
+    pub(crate) fn of_user(mechanism: &'static str, user: u32) -> Processes {
+        Processes { user: Some(user), ..Processes::new(mechanism) }
     }
     /// On a machine whose time is virtual, where nothing can stall.
     pub(crate) fn virtual_time(mechanism: &'static str) -> Processes {
@@ -129,19 +136,20 @@ impl Processes {
 impl Backend for Processes {
     fn name(&self) -> String {
         let dispatch = self.dispatch.map(|dispatch| format!(" with `dispatch: {dispatch}`"));
-        format!("{}{}", self.mechanism, dispatch.unwrap_or_default())
+        let user = self.user.map(|user| format!(" for user {user}"));
+        format!("{}{}{}", self.mechanism, dispatch.unwrap_or_default(), user.unwrap_or_default())
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
         let dispatch = self.dispatch.map(|dispatch| format!("dispatch: {dispatch}\n")).unwrap_or_default();
-        takt(instance, &dispatch, &["run", "--mechanism", self.mechanism])
+        takt(instance, &dispatch, &["run", "--mechanism", self.mechanism], self.user)
     }
 }
 
-/// Runs `takt` on an instance with further keys, and reads its summary and its trace. A run is replayed.
+/// Runs `takt` on an instance with further keys, as this user, and reads its summary and its trace. A run is replayed.
 ///
 /// # Panics
 /// When the replay of a run differs from it, whatever the machine did to the run.
-fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
+fn takt(instance: &Instance, keys: &str, command: &[&str], user: Option<u32>) -> Outcomes {
     let room = tempfile::Builder::new().prefix("takt-test-").tempdir().expect("a directory");
     fs::write(room.path().join("w.yaml"), format!("{keys}{}", instance.text)).expect("a file");
     let duration = instance.duration.to_string();
@@ -151,7 +159,12 @@ fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
         let mut process = Command::new(&program);
         if command[0] == "run" {
             // Processes without a real-time class share their CPUs with everything else, of which they are to come first.
-            process.args(["__probe", "ahead", "--", &program]);
+            process.args(["__probe", "ahead", "--"]);
+            if let Some(user) = user {
+                let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+                process.args(["setpriv", "--clear-groups"]).args(ids).arg("--");
+            }
+            process.arg(&program);
         }
         process.args(command).args(["w.yaml", "--json", "--trace", trace]).args(options);
         let done = process.current_dir(room.path()).stdin(Stdio::null()).output().expect("takt starts");
@@ -163,6 +176,9 @@ fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
     };
     let runs = command[0] == "run";
     let _answers = runs.then(|| Answers::begin(room.path(), &instance.answers));
+    for path in user.iter().flat_map(|_| files_of(room.path())) {
+        chown(&path, user, user).expect("root gives its files away");
+    }
     let record: &[&str] = if runs { &["--record", "r.steps"] } else { &[] };
     let (summary, trace) = executes(command, &[record, &["--duration", &duration]].concat(), "t.jsonl");
     let outcomes =
@@ -179,6 +195,12 @@ fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
         }
     }
     outcomes
+}
+
+/// A folder and its files.
+fn files_of(room: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(room).expect("a directory").map(|file| file.expect("a file").path());
+    files.chain([room.to_owned()]).collect()
 }
 
 /// Another program, outside of the schedule, that answers what tasks write, each answer after its time. It ends when it is dropped.

@@ -337,15 +337,29 @@ fn blocking() -> Vec<Family> {
 }
 
 /// Workloads whose jobs block, so many of each wanted family, in the order of their families. `TAKT_OUTCOMES_ONLY` as for [`all`].
-pub(crate) fn all_blocking(realtime: bool, each: usize, wanted: impl Fn(&str) -> bool) -> Vec<Instance> {
+pub(crate) fn all_blocking(each: usize, wanted: impl Fn(&str) -> bool) -> Vec<Instance> {
+    blocking_that(each, true, real, |family| wanted(family.name))
+}
+
+/// The same for one CPU and a user without rights. Processes have no real-time class.
+pub(crate) fn blocking_without_rights(each: usize) -> Vec<Instance> {
+    blocking_that(each, false, by_states, |family| family.cpus == 1)
+}
+
+fn blocking_that(
+    each: usize,
+    realtime: bool,
+    bears: fn(&Family) -> Bears,
+    wanted: impl Fn(&Family) -> bool,
+) -> Vec<Instance> {
     let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
     let mut all = Vec::new();
     for (number, family) in (1000..).zip(blocking()) {
-        if !wanted(family.name) || (!family.name.contains(&only) && !only.starts_with(family.name)) {
+        if !wanted(&family) || (!family.name.contains(&only) && !only.starts_with(family.name)) {
             continue;
         }
         let before = all.len();
-        all.extend(chosen(&family, number, realtime, DRAWS_BLOCKING, real(&family)).take(each));
+        all.extend(chosen(&family, number, realtime, DRAWS_BLOCKING, bears(&family)).take(each));
         assert!(all.len() > before, "robust workloads of {}", family.name);
     }
     all.retain(|instance| instance.name.contains(&only));
@@ -379,13 +393,20 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 fn real(family: &Family) -> Bears {
     // All that a run may wait can fall on one job, where processes have no real-time class.
     let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };
-    Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120), one }
+    let (switch, pass, wakes) = (Span::from_us(80), Span::from_us(120), Span::from_us(400));
+    Bears { slack: family.slack, switch, pass, one, wakes, stretch: 1 }
+}
+
+/// The same where blocks and wake-ups are seen by the states of processes: up to two looks later, in workloads whose times are longer.
+fn by_states(family: &Family) -> Bears {
+    let late = takt_linux::blocking::INTERVAL * 2;
+    Bears { slack: late, wakes: late, stretch: 6, ..real(family) }
 }
 
 /// The same of an emulated processor.
 fn emulated(family: &Family) -> Bears {
     let slack = family.slack.max(Span::from_us(1500));
-    Bears { slack, switch: Span::from_us(500), pass: Span::from_us(80), one: Span::ZERO }
+    Bears { slack, switch: Span::from_us(500), pass: Span::from_us(80), one: Span::ZERO, ..real(family) }
 }
 
 /// The first workload, for tests of the comparison itself.
@@ -465,9 +486,29 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) 
     }
     // On several CPUs small differences grow faster.
     let (least, most) = if cpus > 1 { (130, 200) } else { (230, 320) };
-    let duration = Span::from_ms(draws.number(least, most) as i64);
+    let stretch = bears.stretch;
+    let duration = Span::from_ms(draws.number(least, most) as i64) * stretch;
+    text = stretched(&text, stretch);
+    answers.iter_mut().for_each(|(_, time)| *time = *time * stretch);
     let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack: bears.slack, answers };
     is_robust(&instance.text, duration, bears).then_some(instance)
+}
+
+/// The same text with all durations so many times as long. They are in milliseconds with at most one decimal.
+fn stretched(text: &str, by: i64) -> String {
+    let mut longer = String::new();
+    let mut rest = text;
+    while let Some(end) = rest.find("ms") {
+        let begin = rest[..end].rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |before| before + 1);
+        let (whole, tenths) = rest[begin..end].split_once('.').unwrap_or((&rest[begin..end], "0"));
+        longer += &rest[..begin];
+        match (whole.parse::<u64>(), tenths.parse::<u64>()) {
+            (Ok(whole), Ok(tenths)) => longer += &ms((whole * 10 + tenths) * by.unsigned_abs()),
+            _ => longer += &format!("{}ms", &rest[begin..end]),
+        }
+        rest = &rest[end + 2..];
+    }
+    longer + rest
 }
 
 /// Tenths of a millisecond as a duration.

@@ -216,7 +216,7 @@ fn real_runs_have_the_outcomes_of_the_simulation_where_jobs_block() {
         let whole = std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "all")
             || std::env::var("TAKT_OUTCOMES_ONLY").is_ok();
         // All of them are more than 120 workloads under policies with an order, and 30 under others.
-        let mut all = instances::all_blocking(true, if whole { 7 } else { 2 }, |_| true);
+        let mut all = instances::all_blocking(if whole { 7 } else { 2 }, |_| true);
         all.retain(|instance| here.contains(1) || instance.cpus == 1);
         let wanted = std::env::var("TAKT_OUTCOMES_DISPATCH").ok();
         let rows =
@@ -231,11 +231,32 @@ fn real_runs_have_the_outcomes_of_the_simulation_where_jobs_block() {
     });
 }
 
+/// The same for a user without rights, in workloads whose times are longer: blocks are seen by the states of processes.
+#[test]
+fn real_runs_have_the_outcomes_of_the_simulation_for_a_user_without_rights() {
+    if !Capability::Users.is_present() {
+        return skip(Capability::Users, "no program can be started for another user");
+    }
+    if std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "v2") {
+        return say("outcomes for another user: not compared on one CPU that is emulated");
+    }
+    on_cpus(|| {
+        let whole = std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "all")
+            || std::env::var("TAKT_OUTCOMES_ONLY").is_ok();
+        let mut all = instances::blocking_without_rights(if whole { 2 } else { 1 });
+        if !whole {
+            // Each run takes two seconds.
+            all = share(share(all, 0, takt_testing::seed(), false), 0, takt_testing::seed() / 2, false);
+        }
+        compare_all(&all, &Processes::of_user("signal", 65534));
+    });
+}
+
 /// Without a run: robust workloads are found whose jobs sleep and wait for answers, and their simulation is that of the file.
 #[test]
 fn workloads_with_jobs_that_block_are_drawn() {
     const SOME: [&str; 4] = ["blocks-edf-abort", "blocks-fp-abort", "blocks-p-edf", "blocks-hvdf"];
-    let all = instances::all_blocking(true, 3, |family| SOME.contains(&family));
+    let all = instances::all_blocking(3, |family| SOME.contains(&family));
     let with = |step: &str| all.iter().filter(|instance| instance.text.contains(step)).count();
     say(&format!("{} workloads, {} with sleeps, {} with answers", all.len(), with("sleep "), with("read 3")));
     assert!(all.len() >= SOME.len() && all.iter().all(Instance::blocks) && with("read 3") > 0);

@@ -49,11 +49,15 @@ pub(crate) struct Bears {
     pub(crate) pass: Span,
     /// How much longer the jobs of one task may take while those of the others do not.
     pub(crate) one: Span,
+    /// How much later sleeps and answers may end.
+    pub(crate) wakes: Span,
+    /// How many times as long all its times are.
+    pub(crate) stretch: i64,
 }
 
 /// Whether the outcomes stay the same when jobs, switches and the scheduler take so much more, and budgets end late; and whether
 /// something is missed at all.
-pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass, one }: Bears) -> bool {
+pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass, one, wakes, .. }: Bears) -> bool {
     let source = Source { name: "w.yaml".into(), text: text.into() };
     let mut workload = match load(source, &Options::default()) {
         Ok(workload) => workload,
@@ -78,11 +82,8 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
     let blocks = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
     let mut disturbed: Vec<Disturbance> = Vec::new();
     if workload.system.tasks.iter().any(blocks) {
-        disturbed.extend([(30, 0), (0, 150), (0, 400), (30, 300)].map(|(slower, sleeps)| Disturbance {
-            slower,
-            sleeps: us(sleeps),
-            ..Disturbance::default()
-        }));
+        let late = [(30, Span::ZERO), (0, wakes * 3 / 8), (0, wakes), (30, wakes * 3 / 4)];
+        disturbed.extend(late.map(|(slower, sleeps)| Disturbance { slower, sleeps, ..Disturbance::default() }));
     }
     // Each block, wake-up and exhausted budget costs a pass, and a host can be slow for seconds.
     if workload.system.tasks.iter().any(|task| blocks(task) && task.reservation.is_some()) {

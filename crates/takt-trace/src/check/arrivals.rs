@@ -27,6 +27,9 @@ pub struct Arrivals<'a> {
     findings: Vec<Finding>,
 }
 
+/// So many releases without records between two are counted one by one. Beyond that, a task is judged no more.
+const MOST: u64 = 100_000_000;
+
 /// The releases of a task.
 struct Planned {
     /// The next job and its instant; `None` after a difference.
@@ -76,7 +79,7 @@ impl<'a> Arrivals<'a> {
             // Events have no plan but their least distance.
             Arrival::Event { distance, .. } => {
                 let early = planned.next.and_then(|(_, last)| last).filter(|last| release < *last + distance);
-                planned.next = Some((job + 1, Some(release)));
+                planned.next = Some((job.wrapping_add(1), Some(release)));
                 if let Some(last) = early {
                     let after = release - last;
                     let message =
@@ -89,17 +92,30 @@ impl<'a> Arrivals<'a> {
         }
         planned.open += 1;
         let Some((mut number, mut at)) = planned.next else { return };
-        if planned.begun && job > number + 1 && self.system.backlog == Backlog::Queue {
+        if planned.begun && job - number.min(job) > 1 && self.system.backlog == Backlog::Queue {
             planned.next = None;
             let message = format!("job {job} is released, and job {} before it has no record", number + 1);
             return self.find("missing", release, task, message);
         }
-        while number < job {
-            at = at.and_then(|at| described.arrival.next(self.system.seed, task, number, at));
+        if let (Arrival::Periodic { period, .. }, Some(first), true) = (&described.arrival, at, number < job) {
+            let later = (job - number - 1).min(((release - first).or_zero().ns() / period.ns()).unsigned_abs());
+            (number, at) = (number + later, Some(first + *period * later.cast_signed()));
+        }
+        // No workload releases a job before the one before it, so the numbers of a damaged trace are not counted up to.
+        for _ in 0..MOST {
+            let Some(before) = at.filter(|at| number < job && *at <= release) else { break };
+            at = described.arrival.next(self.system.seed, task, number, before);
             number += 1;
+        }
+        if number < job && at.is_some_and(|at| at <= release) {
+            planned.next = None;
+            return;
         }
         (planned.next, planned.begun) = (Some((number, at)), true);
         let message = match at {
+            Some(at) if number < job => {
+                format!("job {job} is released at {release}, and job {number} is to be released at {at}")
+            }
             Some(at) if at != release => format!("job {job} is released at {release}, by the workload at {at}"),
             Some(at) if deadline != described.deadline.map(|d| at + d) => {
                 format!("job {job} has another deadline than in the workload")

@@ -3,11 +3,11 @@
 use crate::common::{Story, any_trace, behind, edf, ms, overload, rounds, samples, windows};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Partition, PartitionId, PolicySpec, ResourceId, Slice, System, Task, TaskId, Window};
+use takt_core::model::{Arrival, Partition, PartitionId, PolicySpec, ResourceId, Slice, System, Task, TaskId, Window};
 use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::Span;
 use takt_core::work::Work;
-use takt_trace::check::check;
+use takt_trace::check::{arrivals, check};
 use takt_trace::{Footer, Stamped, Trace};
 
 /// The system that the sample `windows` is a trace of.
@@ -345,4 +345,34 @@ fn every_rule_is_in_the_table_of_the_module() {
         table.split('"').filter(|w| table.contains(&format!("//! | `{w}` |"))).collect();
     assert_eq!(rules, used.len());
     assert!(samples().iter().all(|(_, trace)| check(trace, None, Span::ZERO).is_empty()));
+}
+
+/// A trace may begin with any job. Numbers that its instants cannot have are a finding, and take no time.
+#[test]
+fn the_numbers_of_jobs_fit_their_instants() {
+    let period = Span::from_ms(10);
+    let plans = [
+        Arrival::Periodic { period, offset: Span::from_ms(3) },
+        Arrival::Sporadic { period, spread: Span::ZERO, offset: Span::from_ms(3) },
+    ];
+    for arrival in plans {
+        let system = System {
+            tasks: vec![Task { arrival, ..Task::default() }],
+            ..System::new(CpuSet::first(1), PolicySpec::from_name("edf").unwrap())
+        };
+        let judged = |at, job| {
+            let mut story = Story::new("edf", "global", 1, &[("a", None)]);
+            story.release(at, 0, job, None);
+            let found = arrivals(&story.end(at), &system, Span::ZERO);
+            found.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(73, 7), [""; 0]);
+        assert_eq!(judged(73, 6), ["job 6 is released at 73ms, by the workload at 63ms"]);
+        assert_eq!(judged(73, 8), ["job 8 is released at 73ms, by the workload at 83ms"]);
+        assert_eq!(
+            judged(73, u64::MAX),
+            [format!("job {} is released at 73ms, and job 8 is to be released at 83ms", u64::MAX)]
+        );
+        assert_eq!(judged(1, 5), ["job 5 is released at 1ms, and job 0 is to be released at 3ms"]);
+    }
 }
