@@ -394,13 +394,14 @@ fn real(family: &Family) -> Bears {
     // All that a run may wait can fall on one job, where processes have no real-time class.
     let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };
     let (switch, pass, wakes) = (Span::from_us(80), Span::from_us(120), Span::from_us(400));
-    Bears { slack: family.slack, switch, pass, one, wakes, stretch: 1 }
+    Bears { slack: family.slack, switch, pass, one, wakes, blocks: Span::ZERO, stretch: 1 }
 }
 
-/// The same where blocks and wake-ups are seen by the states of processes: up to two looks later, in workloads whose times are longer.
+/// The same where blocks and wake-ups are seen by the states of processes, in workloads whose times are longer. Without a real-time class, other load
+/// delays the processes, the looks at them and the scheduler.
 fn by_states(family: &Family) -> Bears {
-    let late = takt_linux::blocking::INTERVAL * 2;
-    Bears { slack: late, wakes: late, stretch: 6, ..real(family) }
+    let look = takt_linux::blocking::INTERVAL;
+    Bears { slack: look * 3, switch: look / 2, wakes: look * 3, blocks: look * 3 / 2, stretch: 8, ..real(family) }
 }
 
 /// The same of an emulated processor.

@@ -243,11 +243,8 @@ fn real_runs_have_the_outcomes_of_the_simulation_for_a_user_without_rights() {
     on_cpus(|| {
         let whole = std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "all")
             || std::env::var("TAKT_OUTCOMES_ONLY").is_ok();
-        let mut all = instances::blocking_without_rights(if whole { 2 } else { 1 });
-        if !whole {
-            // Each run takes two seconds.
-            all = share(share(all, 0, takt_testing::seed(), false), 0, takt_testing::seed() / 2, false);
-        }
+        let all = instances::blocking_without_rights(if whole { 2 } else { 1 });
+        let all = share(all, 0, takt_testing::seed(), whole);
         compare_all(&all, &Processes::of_user("signal", 65534));
     });
 }

@@ -23,6 +23,8 @@ struct Disturbance {
     switch: Span,
     /// Added to each sleep: the time until a job that wakes up has its CPU again, and an answer that comes late.
     sleeps: Span,
+    /// Added to each part of a job before a sleep: its CPU is idle until the block is seen.
+    blocks: Span,
     /// The time that each pass of the scheduler takes from the CPU.
     scheduler: Span,
     /// The time of a program between the signal of an abort and its completion.
@@ -51,13 +53,19 @@ pub(crate) struct Bears {
     pub(crate) one: Span,
     /// How much later sleeps and answers may end.
     pub(crate) wakes: Span,
+    /// How much later blocks may be seen.
+    pub(crate) blocks: Span,
     /// How many times as long all its times are.
     pub(crate) stretch: i64,
 }
 
 /// Whether the outcomes stay the same when jobs, switches and the scheduler take so much more, and budgets end late; and whether
 /// something is missed at all.
-pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass, one, wakes, .. }: Bears) -> bool {
+pub(crate) fn is_robust(
+    text: &str,
+    duration: Span,
+    Bears { slack, switch, pass, one, wakes, blocks: seen, .. }: Bears,
+) -> bool {
     let source = Source { name: "w.yaml".into(), text: text.into() };
     let mut workload = match load(source, &Options::default()) {
         Ok(workload) => workload,
@@ -84,6 +92,16 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
     if workload.system.tasks.iter().any(blocks) {
         let late = [(30, Span::ZERO), (0, wakes * 3 / 8), (0, wakes), (30, wakes * 3 / 4)];
         disturbed.extend(late.map(|(slower, sleeps)| Disturbance { slower, sleeps, ..Disturbance::default() }));
+        if seen != Span::ZERO {
+            let late = [(10, 4, 0, 4), (20, 2, 2, 2), (10, 0, 4, 0), (30, 2, 4, 4), (40, 4, 4, 4)];
+            disturbed.extend(late.map(|(slower, sleeps, blocks, switches)| Disturbance {
+                slower,
+                sleeps: wakes * sleeps / 4,
+                blocks: seen * blocks / 4,
+                switch: switch * switches / 4,
+                ..Disturbance::default()
+            }));
+        }
     }
     // Each block, wake-up and exhausted budget costs a pass, and a host can be slow for seconds.
     if workload.system.tasks.iter().any(|task| blocks(task) && task.reservation.is_some()) {
@@ -136,8 +154,21 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass,
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, only, slower, switch, sleeps, scheduler, returns, late, tick, plain, seed } =
-        disturbance;
+    let Disturbance {
+        longer,
+        varies,
+        only,
+        slower,
+        switch,
+        sleeps,
+        blocks,
+        scheduler,
+        returns,
+        late,
+        tick,
+        plain,
+        seed,
+    } = disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
@@ -151,9 +182,14 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
                 let part = extra.ns() * span.ns() / total.ns().max(1);
                 *span = (*span + Span::from_ns(part) + *span * slower / 1000).max(Span::from_ns(1));
             }
-            for step in &mut task.program.steps {
-                if let Step::Sleep(span) = step {
+            let steps = &mut task.program.steps;
+            for n in 0..steps.len() {
+                if let Step::Sleep(span) = &mut steps[n] {
                     *span += sleeps;
+                    n.checked_sub(1)
+                        .and_then(|before| run(&mut steps[before]))
+                        .into_iter()
+                        .for_each(|span| *span += blocks);
                 }
             }
         } else if let Some(need) = need(task) {
