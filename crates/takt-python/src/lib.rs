@@ -7,7 +7,7 @@
 //! Each line uses only lines below it.
 //! ```text
 //! workload.rs analysis.rs    the calls
-//! simulation.rs policy.rs
+//! simulation.rs policy.rs run.rs
 //! table.rs arguments.rs
 //! background.rs errors.rs
 //! ```
@@ -19,6 +19,7 @@ mod arguments;
 mod background;
 mod errors;
 mod policy;
+mod run;
 mod simulation;
 mod table;
 mod workload;
@@ -42,5 +43,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(workload::loads, module)?)?;
     module.add_function(wrap_pyfunction!(workload::tasks, module)?)?;
     module.add_function(wrap_pyfunction!(analysis::analyze, module)?)?;
-    module.add_function(wrap_pyfunction!(analysis::generate, module)?)
+    module.add_function(wrap_pyfunction!(analysis::generate, module)?)?;
+    module.add_class::<run::Records>()?;
+    module.add_function(wrap_pyfunction!(run::tasks_of_run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::table_of_csv, module)?)?;
+    module.add_function(wrap_pyfunction!(run::duration, module)?)?;
+    module.add_function(wrap_pyfunction!(run::in_python, module)?)
 }

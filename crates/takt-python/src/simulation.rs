@@ -27,6 +27,26 @@ impl Simulation {
     }
 }
 
+/// The settings of a chart.
+pub(crate) fn chart(
+    start: Option<&Bound<'_, PyAny>>,
+    end: Option<&Bound<'_, PyAny>>,
+    width: u32,
+    title: Option<String>,
+) -> PyResult<SvgOptions> {
+    let instant = |name: &str, given: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Time>> {
+        given.map(|given| Ok(Time::ZERO + arguments::instant(name, given)?)).transpose()
+    };
+    let (from, to) = (instant("start", start)?.unwrap_or(Time::ZERO), instant("end", end)?);
+    if to.is_some_and(|to| to <= from) {
+        return Err(errors::value("`end` is not after `start`"));
+    }
+    if width < 400 {
+        return Err(errors::value(format!("`width` is {width} pixels, and a chart has at least 400")));
+    }
+    Ok(SvgOptions { width, from, to, title, note: None })
+}
+
 fn without_trace(what: &str) -> PyErr {
     errors::value(format!("`{what}` needs the records of the simulation\nhint: write simulate(…, trace=True)"))
 }
@@ -82,18 +102,7 @@ impl Simulation {
         width: u32,
         title: Option<String>,
     ) -> PyResult<Gantt> {
-        let instant = |name: &str, given: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Time>> {
-            given.map(|given| Ok(Time::ZERO + arguments::instant(name, given)?)).transpose()
-        };
-        let (from, to) = (instant("start", start)?.unwrap_or(Time::ZERO), instant("end", end)?);
-        if to.is_some_and(|to| to <= from) {
-            return Err(errors::value("`end` is not after `start`"));
-        }
-        if width < 400 {
-            return Err(errors::value(format!("`width` is {width} pixels, and a chart has at least 400")));
-        }
-        let simulation = self.simulation.clone();
-        let options = SvgOptions { width, from, to, title, note: None };
+        let (simulation, options) = (self.simulation.clone(), chart(start, end, width, title)?);
         let svg = native(py, move |_| simulation.gantt(&options))?;
         Ok(Gantt { svg: svg.ok_or_else(|| without_trace("gantt"))? })
     }
@@ -114,7 +123,7 @@ impl Simulation {
 #[pyclass(frozen, module = "takt_rt")]
 pub(crate) struct Gantt {
     #[pyo3(get)]
-    svg: String,
+    pub(crate) svg: String,
 }
 
 #[pymethods]

@@ -2,8 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray, RecordBatch, RecordBatchIterator};
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
@@ -15,7 +15,7 @@ use takt::table::Values;
 /// The most rows that a drawn table has.
 const DRAWN: usize = 20;
 
-/// A table with columns of whole numbers and texts.
+/// A table with columns of numbers and texts.
 #[pyclass(frozen, module = "takt_rt")]
 pub(crate) struct Table {
     batch: RecordBatch,
@@ -28,6 +28,7 @@ impl Table {
         for column in table.columns {
             let (kind, array): (DataType, ArrayRef) = match column.values {
                 Values::Numbers(values) => (DataType::Int64, Arc::new(Int64Array::from(values))),
+                Values::Decimals(values) => (DataType::Float64, Arc::new(Float64Array::from(values))),
                 Values::Texts(values) => (DataType::LargeUtf8, Arc::new(LargeStringArray::from(values))),
             };
             fields.push(Field::new(column.name, kind, true));
@@ -49,6 +50,7 @@ impl Table {
         }
         match array.data_type() {
             DataType::Int64 => array.as_primitive::<Int64Type>().value(row).to_string(),
+            DataType::Float64 => array.as_primitive::<Float64Type>().value(row).to_string(),
             _ => array.as_string::<i64>().value(row).to_owned(),
         }
     }
@@ -83,6 +85,7 @@ impl Table {
         };
         match array.data_type() {
             DataType::Int64 => PyList::new(py, array.as_primitive::<Int64Type>().iter().collect::<Vec<_>>()),
+            DataType::Float64 => PyList::new(py, array.as_primitive::<Float64Type>().iter().collect::<Vec<_>>()),
             _ => PyList::new(py, array.as_string::<i64>().iter().collect::<Vec<_>>()),
         }
     }

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use takt::{Answer, LoadOptions, Rule, SimulateOptions};
 
@@ -20,6 +20,10 @@ pub(crate) struct Workload {
     workload: Arc<takt::Workload>,
     /// The rule of the caller that assigned priorities.
     rule: Option<Rule>,
+    /// The absolute path of its file; `None` for a text, and for a pipe.
+    path: Option<PathBuf>,
+    /// The caller's settings, as options of the command line.
+    settings: Vec<(&'static str, String)>,
 }
 
 /// The settings of a caller about a workload.
@@ -33,6 +37,16 @@ struct Settings {
 }
 
 impl Settings {
+    /// The settings as options of the command line.
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let copies = self.copies.iter().flatten().map(|(task, count)| ("copies", format!("{task}={count}")));
+        let texts = [("policy", &self.policy), ("placement", &self.placement), ("priorities", &self.priorities)];
+        let numbers = [("cpus", self.cpus.map(|n| n.to_string())), ("seed", self.seed.map(|n| n.to_string()))];
+        let texts = texts.into_iter().map(|(name, value)| (name, value.clone()));
+        let given = texts.chain(numbers).filter_map(|(name, value)| Some((name, value?)));
+        given.chain(copies).collect()
+    }
+
     fn options(self, py: Python<'_>) -> PyResult<LoadOptions> {
         let mut options = LoadOptions {
             placement: arguments::placement(self.placement.as_deref())?,
@@ -50,12 +64,15 @@ impl Settings {
 
 fn read(
     py: Python<'_>,
-    options: LoadOptions,
+    settings: Settings,
+    path: Option<PathBuf>,
     load: impl FnOnce(&LoadOptions) -> Result<takt::Workload, takt::Error> + Send + 'static,
 ) -> PyResult<Workload> {
+    let (words, options) = (settings.words(), settings.options(py)?);
     let rule = options.priorities;
-    let loaded = native(py, move |_| load(&options))?;
-    Ok(Workload { workload: Arc::new(loaded.map_err(|error| raised(py, error))?), rule })
+    let loaded = native(py, move |_| load(&options))?.map_err(|error| raised(py, error))?;
+    let path = path.filter(|_| !loaded.source.is_pipe()).map(std::path::absolute).transpose()?;
+    Ok(Workload { workload: Arc::new(loaded), rule, path, settings: words })
 }
 
 /// Reads a workload file.
@@ -72,8 +89,8 @@ pub(crate) fn load(
     priorities: Option<String>,
     copies: Option<BTreeMap<String, usize>>,
 ) -> PyResult<Workload> {
-    let options = Settings { cpus, policy, seed, placement, priorities, copies }.options(py)?;
-    read(py, options, move |options| takt::load(path, options))
+    let settings = Settings { cpus, policy, seed, placement, priorities, copies };
+    read(py, settings, Some(path.clone()), move |options| takt::load(path, options))
 }
 
 /// Reads the text of a workload.
@@ -91,9 +108,9 @@ pub(crate) fn loads(
     priorities: Option<String>,
     copies: Option<BTreeMap<String, usize>>,
 ) -> PyResult<Workload> {
-    let options = Settings { cpus, policy, seed, placement, priorities, copies }.options(py)?;
+    let settings = Settings { cpus, policy, seed, placement, priorities, copies };
     let name = name.unwrap_or_else(|| "workload.yaml".into());
-    read(py, options, move |options| takt::load_text(&name, &text, options))
+    read(py, settings, None, move |options| takt::load_text(&name, &text, options))
 }
 
 /// A workload of the tasks in a table.
@@ -108,9 +125,9 @@ pub(crate) fn tasks(
     placement: Option<String>,
     priorities: Option<String>,
 ) -> PyResult<Workload> {
-    let options = Settings { cpus, policy, seed, placement, priorities, copies: None }.options(py)?;
+    let settings = Settings { cpus, policy, seed, placement, priorities, copies: None };
     let text = csv(table)?;
-    read(py, options, move |options| takt::load_text("tasks.csv", &text, options))
+    read(py, settings, None, move |options| takt::load_text("tasks.csv", &text, options))
 }
 
 #[pymethods]
@@ -215,6 +232,52 @@ impl Workload {
         Ok(Simulation::new(simulated.map_err(|error| raised(py, error))?))
     }
 
+    #[pyo3(signature = (duration=None, *, policy=None, seed=None, trace=false, mechanism="auto", scheduler_class=None, share_cpus=false, allow_differences=false))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        duration: Option<&Bound<'py, PyAny>>,
+        policy: Option<&Bound<'py, PyAny>>,
+        seed: Option<u64>,
+        trace: bool,
+        mechanism: &str,
+        scheduler_class: Option<&str>,
+        share_cpus: bool,
+        allow_differences: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut words = self.settings.clone();
+        let mut set = |name: &'static str, value: String| {
+            words.retain(|(known, _)| *known != name);
+            words.push((name, value));
+        };
+        if let Some(given) = duration {
+            set("duration", format!("{}ns", arguments::span("duration", given)?.ns()));
+        }
+        if let Some(given) = policy {
+            let name = given.cast::<PyString>();
+            let name =
+                name.map_err(|_| errors::value("a real run has a policy by its name: `policy` is no function"))?;
+            set("policy", name.to_str()?.to_owned());
+        }
+        if let Some(seed) = seed {
+            set("seed", seed.to_string());
+        }
+        let known = ["auto", "v2", "v1", "signal"].map(|name| (name, name));
+        set("mechanism", arguments::named("mechanism", mechanism, &known)?.to_owned());
+        if let Some(given) = scheduler_class {
+            let known = ["fifo", "deadline"].map(|name| (name, name));
+            set("scheduler-class", arguments::named("scheduler_class", given, &known)?.to_owned());
+        }
+        let flags = [("share-cpus", share_cpus), ("allow-differences", allow_differences)];
+        let flags = flags.iter().filter(|(_, given)| *given).map(|(name, _)| format!("--{name}"));
+        let options: Vec<String> = words.iter().map(|(name, value)| format!("--{name}={value}")).chain(flags).collect();
+        let source = &self.workload.source;
+        let path = self.path.as_ref().map(|path| self.unchanged(path)).transpose()?;
+        let given = (&source.name, path, &source.text, options, trace);
+        py.import("takt_rt._run")?.getattr("run")?.call1(given)
+    }
+
     fn __repr__(&self) -> String {
         let (tasks, cpus) = (self.workload.tasks.len(), self.cpus());
         format!("<Workload {}: {tasks} tasks, {cpus} CPUs>", self.workload.source.name)
@@ -222,6 +285,17 @@ impl Workload {
 }
 
 impl Workload {
+    /// The path of the file for a real run: as the caller wrote it, where that is still the same file.
+    fn unchanged(&self, path: &Path) -> PyResult<PathBuf> {
+        let source = &self.workload.source;
+        if std::fs::read(path)? != source.text.as_bytes() {
+            let message = format!("`{}` has changed since it was loaded", source.name);
+            return Err(errors::value(format!("{message}\nhint: load it again")));
+        }
+        let is_same = std::path::absolute(&source.name).is_ok_and(|found| found == path);
+        Ok(if is_same { PathBuf::from(&source.name) } else { path.to_owned() })
+    }
+
     /// The workload with another seed.
     fn seeded(&self, seed: u64) -> takt::Workload {
         let mut workload = takt::Workload::clone(&self.workload);

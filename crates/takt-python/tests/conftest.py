@@ -1,8 +1,10 @@
 """Shared by the tests: the repository and its command `takt`."""
 
+import fcntl
 import os
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+needs_program = pytest.mark.skipif("TAKT" not in os.environ, reason="the variable TAKT names no program `takt`")
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +27,11 @@ def command() -> Run:
         return subprocess.run([program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def alone() -> Iterator[None]:
+    """Waits for the other tests of this user that run workloads, and keeps them waiting."""
+    with open(Path(tempfile.gettempdir()) / f"takt-tests-{os.getuid()}.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

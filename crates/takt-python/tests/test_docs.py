@@ -6,12 +6,16 @@ import io
 import os
 import re
 
-from conftest import ROOT
+import pytest
+
+from conftest import ROOT, needs_program
 
 PAGE = ROOT / "docs" / "python.md"
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 
 
+@needs_program
+@pytest.mark.usefixtures("alone")
 def test_the_page_is_true() -> None:
     text = PAGE.read_text()
     blocks = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

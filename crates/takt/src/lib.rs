@@ -67,6 +67,6 @@ pub use takt_analysis::priorities::Rule;
 pub use takt_core::cpus::MAX_CPUS;
 pub use takt_core::model::{Late, OnAbort, Placement, PolicySpec};
 pub use takt_core::time::{Span, Time};
-pub use takt_trace::Format;
-pub use takt_trace::gantt::SvgOptions;
+pub use takt_trace::gantt::{SvgOptions, svg as trace_svg};
+pub use takt_trace::{Format, ReadError, Trace, read as read_trace};
 pub use takt_workload::{Diagnostic as Fault, MAX_TASKS, Workload, nearest, parse_duration, parse_factor};

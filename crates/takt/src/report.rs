@@ -6,7 +6,7 @@ pub mod simulated;
 pub mod tables;
 
 use assignment::Refused;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -139,7 +139,7 @@ pub struct DomainEntry {
 }
 
 /// Counts and response times of one task. Counts of jobs are `None` for a process that signals no completions.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TaskCounts {
     /// Its name.
     pub name: String,
@@ -187,7 +187,7 @@ pub struct TaskCounts {
 }
 
 /// Response times in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Response {
     /// The shortest.
     pub min: i64,
@@ -200,7 +200,7 @@ pub struct Response {
 }
 
 /// Utility accrued, and the most that the released jobs could have accrued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Utility {
     /// Accrued.
     pub accrued: Millionths,
@@ -228,6 +228,13 @@ impl Serialize for Millionths {
                 Err(_) => serializer.serialize_none(),
             },
         }
+    }
+}
+
+/// Up to 10^9 the number that was written.
+impl<'de> Deserialize<'de> for Millionths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Millionths, D::Error> {
+        f64::deserialize(deserializer).map(|number| Millionths((number * MILLION as f64).round() as u128))
     }
 }
 

@@ -20,7 +20,7 @@ use takt_core::stats::{Counts, Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
 use takt_trace::gantt::{self, SvgOptions};
-use takt_trace::{Footer, Format, Header, Stamped, Trace};
+use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer};
 use takt_workload::{Code, Driver, Severity, Workload};
 
 /// The most records that a trace in memory has.
@@ -459,9 +459,7 @@ impl Simulation {
     /// Those of the output.
     pub fn write_trace(&self, format: Format, out: Box<dyn Write + Send>) -> io::Result<()> {
         let Some(trace) = &self.trace else { return Ok(()) };
-        let mut writer = takt_trace::writer(format, &trace.header, out)?;
-        trace.records.iter().try_for_each(|record| writer.record(record))?;
-        writer.finish(&trace.footer.unwrap_or(Footer { end: trace.end(), dropped: 0 }))
+        pour(trace, takt_trace::writer(format, &trace.header, out)?)
     }
 
     /// The heading above the table. `verb` says how it was obtained; `more` are lines below it.
@@ -489,4 +487,10 @@ impl Simulation {
         notes.extend(workload.settings.priorities.map(|assigned| format!("note: {}", priorities_note(assigned))));
         notes
     }
+}
+
+/// Writes all records of a trace.
+pub(crate) fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
+    trace.records.iter().try_for_each(|record| writer.record(record))?;
+    writer.finish(&trace.footer.unwrap_or(Footer { end: trace.end(), dropped: 0 }))
 }

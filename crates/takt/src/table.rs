@@ -2,11 +2,13 @@
 
 use crate::analysis::AnalysisResult;
 use crate::generate::Row;
-use crate::simulation::{Simulation, SimulationResult, TaskResult};
+use crate::report::TaskCounts;
+use crate::simulation::{Simulation, SimulationResult, TaskResult, pour};
+use serde::Deserialize;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use takt_trace::jobs::JobTable;
-use takt_trace::{Footer, Format, Writer};
+use takt_trace::{Format, Trace};
 
 /// A table. All columns have the same length.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -29,6 +31,8 @@ pub struct Column {
 pub enum Values {
     /// Whole numbers.
     Numbers(Vec<Option<i64>>),
+    /// Numbers with decimals.
+    Decimals(Vec<Option<f64>>),
     /// Texts.
     Texts(Vec<Option<String>>),
 }
@@ -39,6 +43,7 @@ impl Values {
     pub fn len(&self) -> usize {
         match self {
             Values::Numbers(values) => values.len(),
+            Values::Decimals(values) => values.len(),
             Values::Texts(values) => values.len(),
         }
     }
@@ -70,43 +75,93 @@ impl Table {
         self.columns.push(Column { name: name.into(), values });
     }
 
+    /// Counts and response times of tasks.
+    fn counts<T>(&mut self, rows: &[T], counts: impl Fn(&T) -> &TaskCounts) {
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.texts("name", rows, |t| Some(counts(t).name.clone()));
+        self.texts("partition", rows, |t| counts(t).partition.clone());
+        let jobs: [Named<TaskCounts, Option<u64>>; 13] = [
+            ("released", |t| t.released),
+            ("completed", |t| t.completed),
+            ("met", |t| t.met),
+            ("missed", |t| t.missed),
+            ("aborted", |t| t.aborted),
+            ("behind", |t| t.behind),
+            ("handlers", |t| t.handlers),
+            ("activations", |t| Some(t.activations)),
+            ("cut_off", |t| t.cut_off),
+            ("overruns", |t| Some(t.overruns)),
+            ("dispatches", |t| Some(t.dispatches)),
+            ("preemptions", |t| Some(t.preemptions)),
+            ("migrations", |t| Some(t.migrations)),
+        ];
+        for (name, of) in jobs {
+            self.numbers(name, rows, |t| of(counts(t)).map(whole));
+        }
+        let times: [Named<TaskCounts, Option<i64>>; 4] = [
+            ("response_min_ns", |t| t.response_ns.map(|r| r.min)),
+            ("response_mean_ns", |t| t.response_ns.map(|r| r.mean)),
+            ("response_p99_ns", |t| t.response_ns.map(|r| r.p99)),
+            ("response_max_ns", |t| t.response_ns.map(|r| r.max)),
+        ];
+        for (name, of) in times {
+            self.numbers(name, rows, |t| of(counts(t)));
+        }
+    }
+
     /// The tasks of a simulation: a row for each, with the keys of `takt sim --json` as columns.
     #[must_use]
     pub fn of_tasks(result: &SimulationResult) -> Table {
         let (mut table, rows) = (Table::default(), &result.tasks[..]);
-        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        table.texts("name", rows, |t| Some(t.counts.name.clone()));
-        table.texts("partition", rows, |t| t.counts.partition.clone());
-        let jobs: [Named<TaskResult, Option<u64>>; 13] = [
-            ("released", |t| t.counts.released),
-            ("completed", |t| t.counts.completed),
-            ("met", |t| t.counts.met),
-            ("missed", |t| t.counts.missed),
-            ("aborted", |t| t.counts.aborted),
-            ("behind", |t| t.counts.behind),
-            ("handlers", |t| t.counts.handlers),
-            ("activations", |t| Some(t.counts.activations)),
-            ("cut_off", |t| t.counts.cut_off),
-            ("overruns", |t| Some(t.counts.overruns)),
-            ("dispatches", |t| Some(t.counts.dispatches)),
-            ("preemptions", |t| Some(t.counts.preemptions)),
-            ("migrations", |t| Some(t.counts.migrations)),
+        table.counts(rows, |t: &TaskResult| &t.counts);
+        table.numbers("received_ns", rows, |t| t.simulated.received_ns);
+        table.numbers("worked_ns", rows, |t| t.simulated.worked_ns);
+        table
+    }
+
+    /// The tasks in the object of `takt run --json`: a row for each, with its keys as columns.
+    ///
+    /// # Errors
+    /// The text is no such object.
+    pub fn of_run(json: &str) -> serde_json::Result<Table> {
+        let (mut table, run) = (Table::default(), serde_json::from_str::<RunResult>(json)?);
+        let rows = &run.tasks[..];
+        table.counts(rows, |t: &RunTask| &t.counts);
+        let measured: [Named<RunTask, Option<i64>>; 8] = [
+            ("running_ns", |t| t.response_parts_ns.map(|parts| parts.running)),
+            ("waiting_ns", |t| t.response_parts_ns.map(|parts| parts.waiting)),
+            ("blocked_ns", |t| t.response_parts_ns.map(|parts| parts.blocked)),
+            ("cpu_ns", |t| t.cpu_ns),
+            ("waited_ns", |t| t.waited_ns),
+            ("most_used_ns", |t| t.most_used_ns),
+            ("failures", |t| t.failures),
+            ("restarts", |t| t.restarts),
         ];
-        for (name, of) in jobs {
-            table.numbers(name, rows, |t| of(t).map(whole));
-        }
-        let times: [Named<TaskResult, Option<i64>>; 6] = [
-            ("response_min_ns", |t| t.counts.response_ns.map(|r| r.min)),
-            ("response_mean_ns", |t| t.counts.response_ns.map(|r| r.mean)),
-            ("response_p99_ns", |t| t.counts.response_ns.map(|r| r.p99)),
-            ("response_max_ns", |t| t.counts.response_ns.map(|r| r.max)),
-            ("received_ns", |t| t.simulated.received_ns),
-            ("worked_ns", |t| t.simulated.worked_ns),
-        ];
-        for (name, of) in times {
+        for (name, of) in measured {
             table.numbers(name, rows, of);
         }
-        table
+        Ok(table)
+    }
+
+    /// The records of a trace: a row for each, with the columns of a trace in CSV.
+    ///
+    /// # Errors
+    /// A record that has no form in CSV.
+    pub fn of_records(trace: &Trace) -> io::Result<Table> {
+        let memory = Memory::default();
+        pour(trace, takt_trace::writer(Format::Csv, &trace.header, Box::new(memory.clone()))?)?;
+        let is_record = |row: &[String]| row.get(2).is_none_or(|kind| kind != "meta" && kind != "end");
+        Ok(Table::from_csv(&memory.text(), is_record))
+    }
+
+    /// The jobs of a trace: a row for each, with the columns of `takt sim --jobs`.
+    ///
+    /// # Errors
+    /// As [`Table::of_records`].
+    pub fn of_jobs(trace: &Trace) -> io::Result<Table> {
+        let memory = Memory::default();
+        pour(trace, Box::new(JobTable::new(&trace.header, Box::new(memory.clone()))?))?;
+        Ok(Table::of_csv(&memory.text()))
     }
 
     /// The verdicts of an analysis: a row for each set, a column for each test with `yes`, `no` or `unknown`.
@@ -141,6 +196,11 @@ impl Table {
     }
 
     /// A table that was written as CSV. Columns whose cells are all numbers or empty are numbers, but for those that are texts by their name.
+    #[must_use]
+    pub fn of_csv(text: &str) -> Table {
+        Table::from_csv(text, |_| true)
+    }
+
     fn from_csv(text: &str, keep: impl Fn(&[String]) -> bool) -> Table {
         let mut lines = Rows { rest: text };
         let Some(names) = lines.next() else { return Table::default() };
@@ -152,17 +212,46 @@ impl Table {
         }
         let values = |(name, cells): (&String, Vec<String>)| {
             let number = |cell: &String| cell.is_empty() || cell.parse::<i64>().is_ok();
+            let decimal = |cell: &String| cell.is_empty() || cell.parse::<f64>().is_ok_and(f64::is_finite);
             let is_text = |name: &str| ["task", "type", "cpus", "detail", "outcome"].contains(&name);
-            match !is_text(name) && cells.iter().all(number) {
-                true => Values::Numbers(cells.iter().map(|cell| cell.parse().ok()).collect()),
-                false => {
-                    Values::Texts(cells.into_iter().map(|cell| Some(cell).filter(|cell| !cell.is_empty())).collect())
-                }
+            if !is_text(name) && cells.iter().all(number) {
+                Values::Numbers(cells.iter().map(|cell| cell.parse().ok()).collect())
+            } else if !is_text(name) && cells.iter().all(decimal) {
+                Values::Decimals(cells.iter().map(|cell| cell.parse().ok()).collect())
+            } else {
+                Values::Texts(cells.into_iter().map(|cell| Some(cell).filter(|cell| !cell.is_empty())).collect())
             }
         };
         let column = |(name, cells): (String, Vec<String>)| Column { values: values((&name, cells)), name };
         Table { columns: names.into_iter().zip(cells).map(column).collect() }
     }
+}
+
+/// The part of the object of `takt run --json` that a table of tasks has.
+#[derive(Deserialize)]
+struct RunResult {
+    tasks: Vec<RunTask>,
+}
+
+/// A task of a run.
+#[derive(Deserialize)]
+struct RunTask {
+    #[serde(flatten)]
+    counts: TaskCounts,
+    response_parts_ns: Option<Parts>,
+    cpu_ns: Option<i64>,
+    waited_ns: Option<i64>,
+    most_used_ns: Option<i64>,
+    failures: Option<i64>,
+    restarts: Option<i64>,
+}
+
+/// The parts of a mean response time.
+#[derive(Clone, Copy, Deserialize)]
+struct Parts {
+    running: i64,
+    waiting: i64,
+    blocked: i64,
 }
 
 /// The rows of CSV.
@@ -223,31 +312,20 @@ impl Memory {
 }
 
 impl Simulation {
-    /// The records: a row for each, with the columns of a trace in CSV. `None` without a trace.
+    /// The records ([`Table::of_records`]). `None` without a trace.
     ///
     /// # Errors
     /// A record that has no form in CSV.
     pub fn record_table(&self) -> io::Result<Option<Table>> {
-        if self.trace.is_none() {
-            return Ok(None);
-        }
-        let memory = Memory::default();
-        self.write_trace(Format::Csv, Box::new(memory.clone()))?;
-        let is_record = |row: &[String]| row.get(2).is_none_or(|kind| kind != "meta" && kind != "end");
-        Ok(Some(Table::from_csv(&memory.text(), is_record)))
+        self.trace.as_ref().map(Table::of_records).transpose()
     }
 
-    /// The jobs: a row for each, with the columns of `takt sim --jobs`. `None` without a trace.
+    /// The jobs ([`Table::of_jobs`]). `None` without a trace.
     ///
     /// # Errors
     /// As [`Simulation::record_table`].
     pub fn job_table(&self) -> io::Result<Option<Table>> {
-        let Some(trace) = &self.trace else { return Ok(None) };
-        let memory = Memory::default();
-        let mut writer = Box::new(JobTable::new(&trace.header, Box::new(memory.clone()))?);
-        trace.records.iter().try_for_each(|record| writer.record(record))?;
-        writer.finish(&trace.footer.unwrap_or(Footer { end: trace.end(), dropped: 0 }))?;
-        Ok(Some(Table::from_csv(&memory.text(), |_| true)))
+        self.trace.as_ref().map(Table::of_jobs).transpose()
     }
 }
 
@@ -265,5 +343,29 @@ mod tests {
         assert_eq!(table.columns[0].values, Values::Numbers(vec![Some(5), None]));
         assert_eq!(table.columns[1].values, texts(&["a,\"b\"", "7"]));
         assert_eq!(table.columns[2].values, texts(&["", "x"]));
+
+        let table = Table::of_csv("load,task,name\n0.5,1.5,inf\n,2,1\n");
+        assert_eq!(table.columns[0].values, Values::Decimals(vec![Some(0.5), None]));
+        assert_eq!(table.columns[1].values, texts(&["1.5", "2"]));
+        assert_eq!(table.columns[2].values, texts(&["inf", "1"]));
+    }
+
+    #[test]
+    fn a_run_has_the_columns_of_a_simulation_and_its_own() {
+        let text = "policy: edf\ntasks:\n- {name: a, period: 10ms, runtime: 6ms}\n";
+        let workload = crate::load_text("a.yaml", text, &crate::LoadOptions::default()).unwrap();
+        let simulated = crate::simulate(&workload, &crate::SimulateOptions::default()).unwrap().result();
+        let mut json = serde_json::to_value(&simulated).unwrap();
+        json["tasks"][0]["cpu_ns"] = 7.into();
+        json["tasks"][0]["response_parts_ns"] = serde_json::json!({"running": 1, "waiting": 2, "blocked": 3});
+        let (run, simulation) = (Table::of_run(&json.to_string()).unwrap(), Table::of_tasks(&simulated));
+        assert_eq!(run.columns[..19], simulation.columns[..19]);
+        let own = |name: &str| run.columns.iter().find(|column| column.name == name).unwrap().values.clone();
+        assert_eq!(
+            (own("cpu_ns"), own("blocked_ns")),
+            (Values::Numbers(vec![Some(7)]), Values::Numbers(vec![Some(3)]))
+        );
+        assert_eq!(own("waited_ns"), Values::Numbers(vec![None]));
+        assert!(Table::of_run("{}").is_err());
     }
 }

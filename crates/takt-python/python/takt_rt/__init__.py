@@ -1,4 +1,4 @@
-"""Takt in Python: real-time schedules that are checked, analyzed, simulated and drawn.
+"""Takt in Python: real-time schedules that are checked, analyzed, simulated, run and drawn.
 
     import takt_rt as takt
 
@@ -7,6 +7,7 @@
     r = w.simulate("10s", trace=True)
     r.tasks, r.jobs, r.trace    # tables for pandas, polars and pyarrow
     r.gantt()                   # drawn in a notebook
+    w.run("10s").tasks          # real processes, where the machine allows
 
 Times are whole nanoseconds. Durations are such numbers, or texts with a unit such as "10ms".
 """
@@ -14,7 +15,8 @@ Times are whole nanoseconds. Durations are such numbers, or texts with a unit su
 from collections.abc import Callable as _Callable
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from ._errors import Diagnostic, PolicyError, WorkloadError
+from . import sweep
+from ._errors import Diagnostic, MissingCapability, PolicyError, ProgramError, RunError, WorkloadError
 from ._native import (
     NEVER,
     Analysis,
@@ -32,6 +34,7 @@ from ._native import (
     loads,
     tasks,
 )
+from ._run import Run
 
 __all__ = [
     "NEVER",
@@ -40,8 +43,12 @@ __all__ = [
     "Diagnostic",
     "Gantt",
     "Job",
+    "MissingCapability",
     "Policy",
     "PolicyError",
+    "ProgramError",
+    "Run",
+    "RunError",
     "Simulation",
     "Table",
     "Workload",
@@ -52,6 +59,7 @@ __all__ = [
     "load",
     "loads",
     "policy",
+    "sweep",
     "tasks",
 ]
 

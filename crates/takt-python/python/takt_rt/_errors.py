@@ -40,3 +40,23 @@ class PolicyError(RuntimeError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class ProgramError(RuntimeError):
+    """The program `takt`, which carries out real runs and sweeps, was not found or has another version."""
+
+
+class RunError(RuntimeError):
+    """A real run or a sweep has failed. `status` is the exit status of the program `takt`, or a signal below zero."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(status, text)
+        self.status = status
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class MissingCapability(RunError):
+    """This machine cannot do what the run needs. The text has the fix."""

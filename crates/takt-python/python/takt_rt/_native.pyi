@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias, final
 
+from ._run import Run
+
 __all__ = [
     "__version__",
     "NEVER",
@@ -20,6 +22,11 @@ __all__ = [
     "tasks",
     "analyze",
     "generate",
+    "_Records",
+    "_tasks_of_run",
+    "_table_of_csv",
+    "_duration",
+    "_in_python",
 ]
 
 __version__: str
@@ -52,7 +59,7 @@ Without `set_id` it is one set, without `task_id` the rows are numbered, without
 
 @final
 class Table:
-    """A table with columns of whole numbers and texts. pandas, polars and pyarrow take it by Arrow's C interface."""
+    """A table with columns of numbers and texts. pandas, polars and pyarrow take it by Arrow's C interface."""
 
     @property
     def columns(self) -> list[str]:
@@ -237,6 +244,23 @@ class Workload:
         factor for runtimes. `decided` counts only the jobs whose deadline is not after the end. `allow_differences` simulates although a
         simulation ignores keys of the file that would change outcomes.
         """
+    def run(
+        self,
+        duration: _Duration | None = None,
+        *,
+        policy: str | None = None,
+        seed: int | None = None,
+        trace: bool = False,
+        mechanism: Literal["auto", "v2", "v1", "signal"] = "auto",
+        scheduler_class: Literal["fifo", "deadline"] | None = None,
+        share_cpus: bool = False,
+        allow_differences: bool = False,
+    ) -> Run:
+        """Runs it over real processes, by the program `takt`.
+
+        `duration` is by default that of the file, else the run lasts until all processes have ended. `trace` keeps the records. The other
+        keywords are options of `takt run`.
+        """
 
 def load(
     path: str | PathLike[str],
@@ -299,3 +323,21 @@ def generate(
     deadlines: str = "implicit",
 ) -> Table:
     """Draws random task sets, as `takt sweep generate` does: a row for each task."""
+
+@final
+class _Records:
+    """The records of a trace that was written as JSON lines."""
+
+    def __new__(cls, path: str | PathLike[str]) -> _Records: ...
+    @property
+    def jobs(self) -> Table: ...
+    @property
+    def trace(self) -> Table: ...
+    def gantt(
+        self, *, start: _Duration | None, end: _Duration | None, width: int, title: str | None
+    ) -> Gantt: ...
+
+def _tasks_of_run(json: str) -> Table: ...
+def _table_of_csv(text: str) -> Table: ...
+def _duration(name: str, given: _Duration) -> str: ...
+def _in_python(text: str) -> str: ...

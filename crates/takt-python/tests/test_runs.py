@@ -1,0 +1,193 @@
+"""Real runs by `w.run`, where this machine allows them."""
+
+import glob
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import takt_rt as takt
+
+from conftest import needs_program
+
+pytestmark = [needs_program, pytest.mark.usefixtures("alone")]
+
+BURN = (
+    "policy: edf\nrealtime: auto\ntasks:\n"
+    "- {name: a, period: 50ms, runtime: 6ms, init: yes, cmd: exec takt burn --runtime 4ms}\n"
+    "- {name: b, period: 100ms, runtime: 9ms, init: yes, cmd: exec takt burn --runtime 6ms}\n"
+)
+ENDLESS = "policy: edf\ntasks:\n- {name: a, period: 50ms, runtime: 5ms, cmd: sleep 987654, completion: none}\n"
+
+
+def left() -> list[str]:
+    """The processes and groups that a run has left behind."""
+    found = glob.glob("/sys/fs/cgroup/**/takt*", recursive=True)
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"987654" in words:
+            found.append(process.name)
+    return found
+
+
+def test_a_run_has_the_counts_of_its_simulation() -> None:
+    w = takt.loads(BURN)
+    run, simulation = w.run("1s", trace=True), w.simulate("1s", trace=True)
+    assert run.duration == simulation.duration == 1_000_000_000
+    assert (run.ended, run.result["source"]) == ("duration", "run")
+    columns = simulation.tasks.columns
+    assert run.tasks.columns[: len(columns) - 2] == columns[:-2]
+    for count in ("name", "released"):
+        assert run.tasks[count] == simulation.tasks[count]
+    # A loaded machine may finish a job late, and never loses one.
+    decided = [met + missed for met, missed in zip(run.tasks["met"], run.tasks["missed"], strict=True)]
+    assert decided == simulation.tasks["met"]
+    assert run.jobs.columns == simulation.jobs.columns
+    assert run.jobs["task"].count("a") == 20
+    assert all(used >= 4_000_000 for used in run.tasks["cpu_ns"])
+    assert run.trace.columns == simulation.trace.columns
+    assert run.trace["type"].count("release") == 30
+    assert run.gantt(end="200ms", title="a run").svg.startswith("<svg")
+    assert repr(run).startswith("<Run of workload.yaml, 1 s: 30 jobs released")
+    assert any("cpus" in note or "CPU" in note for note in run.notes)
+
+
+def test_a_run_without_a_trace_has_no_jobs() -> None:
+    run = takt.loads(BURN).run("100ms")
+    for call in (lambda: run.jobs, lambda: run.trace, run.gantt):
+        with pytest.raises(ValueError, match="trace=True"):
+            call()
+
+
+def test_the_settings_of_a_load_count() -> None:
+    w = takt.loads(BURN, policy="rm", seed=7)
+    result = w.run("100ms").result
+    assert (result["policy"], result["seed"]) == ("rm", 7)
+    result = w.run(100_000_000, policy="fp", seed=8, mechanism="signal").result
+    assert (result["policy"], result["seed"], result["mechanism"]) == ("fp", 8, "signal")
+
+
+def test_a_file_runs_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    text = "policy: edf\ntasks:\n- {name: a, period: 50ms, runtime: 5ms, completion: none, cmd: pwd > where}\n"
+    (below / "w.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    w = takt.load("below/w.yaml")
+    assert w.run("1s").ended == "all exited"
+    assert (below / "where").read_text().strip() == str(below)
+    # Its name is no longer that of the same file.
+    monkeypatch.chdir(below)
+    (below / "where").unlink()
+    w.run("1s")
+    assert (below / "where").exists()
+    (below / "w.yaml").write_text(text + "\n")
+    with pytest.raises(ValueError, match="has changed.*\n.*load it again"):
+        w.run("1s")
+    # A text has no directory, so its processes have that of Python.
+    takt.loads(text.replace("where", "here")).run("1s")
+    assert (below / "here").exists()
+
+
+def test_the_output_of_processes_is_kept() -> None:
+    run = takt.loads(ENDLESS.replace("sleep 987654", "echo hello")).run("1s")
+    assert "hello" in run.output
+    assert run.ended == "all exited"
+
+
+def test_a_fault_for_runs_alone_is_that_of_the_workload() -> None:
+    # A simulation ignores processes, so a task without a command is no fault of the file.
+    w = takt.loads(ENDLESS.replace("cmd: sleep 987654, completion: none", "steps: [run 5ms]"))
+    assert w.simulate("1s").tasks["missed"] == [0]
+    with pytest.raises(takt.WorkloadError) as raised:
+        w.run("100ms")
+    fault = raised.value.diagnostics[0]
+    assert (fault.severity, fault.line) == ("error", 3)
+    assert fault.message in str(raised.value) and "workload.yaml:3:" in str(raised.value)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"duration": -1}, "negative"),
+    ({"duration": 0}, "above zero"),
+    ({"duration": 0.5}, "float 0.5"),
+    ({"duration": "10xs"}, "`xs` is not a unit"),
+    ({"mechanism": "v3"}, "did you mean"),
+    ({"scheduler_class": "fif"}, "did you mean `fifo`"),
+    ({"policy": "efd"}, "did you mean `edf`"),
+    ({"policy": lambda now, ready, cpus: ready}, "no function"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "part"), WRONG)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        takt.loads(BURN).run(**{"duration": "1s", **arguments})
+
+
+def test_a_missing_capability_has_its_fix() -> None:
+    text = BURN.replace("policy: edf", "policy: g-edf\ncpus: 0,999")
+    with pytest.raises(takt.MissingCapability, match="fix: ") as raised:
+        takt.loads(text).run("100ms")
+    assert raised.value.status == 3
+
+
+def test_a_failed_run_has_its_status() -> None:
+    text = "policy: edf\ninit_timeout: 200ms\ntasks:\n- {name: a, period: 50ms, runtime: 5ms, init: yes, cmd: sleep 987654}\n"
+    with pytest.raises(takt.RunError, match="a") as raised:
+        takt.loads(text).run("1s")
+    assert raised.value.status == 1
+    assert left() == []
+
+
+def interrupt(after: float) -> tuple[threading.Thread, list[float]]:
+    """Interrupts the main thread, as Ctrl-C does."""
+    sent: list[float] = []
+
+    def send() -> None:
+        time.sleep(after)
+        sent.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread, sent
+
+
+def test_an_interrupt_ends_the_run_and_leaves_nothing() -> None:
+    before = left()
+    thread, sent = interrupt(1.5)
+    with pytest.raises(KeyboardInterrupt):
+        takt.loads(ENDLESS).run()
+    took = time.monotonic() - sent[0]
+    thread.join()
+    print(f"KeyboardInterrupt after {took * 1e3:.0f} ms")
+    assert took < 5
+    assert left() == before == []
+
+
+def test_a_program_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "takt"
+    other.write_text("#!/bin/sh\necho takt 0.0.9\n")
+    monkeypatch.setenv("TAKT", str(other))
+    with pytest.raises(takt.ProgramError, match="is no program\nhint: .*TAKT"):
+        takt.loads(BURN).run("1s")
+    other.chmod(0o755)
+    with pytest.raises(takt.ProgramError, match="0.0.9.*\nhint: .*TAKT"):
+        takt.loads(BURN).run("1s")
+
+
+def test_the_program_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = os.environ["TAKT"]
+    monkeypatch.delenv("TAKT")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(takt.ProgramError, match="not found.*\nhint: "):
+        takt.loads(BURN).run("100ms")
+    (tmp_path / "takt").symlink_to(program)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert takt.loads(BURN).run("100ms").ended == "duration"
