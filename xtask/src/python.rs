@@ -1,15 +1,19 @@
-//! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests and its types.
+//! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests, its notebooks and its types.
 
 use crate::workspace::{Outcome, cargo, metadata, root};
 use anyhow::{Context, Result, ensure};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The package; no member of the workspace.
 pub(crate) const MANIFEST: &str = "crates/takt-python/Cargo.toml";
 
-/// They build the wheel, run its tests, read its tables as another library does, and check its types.
-const TOOLS: [&str; 4] = ["maturin>=1.10,<2", "pytest", "nanoarrow", "mypy"];
+/// They build the wheel, run its tests and notebooks, read its tables as another library does, and check its types.
+const TOOLS: [&str; 6] = ["maturin>=1.10,<2", "pytest", "nanoarrow", "nbclient", "ipykernel", "mypy"];
+
+/// The client library, which the package has beside its client in Python.
+const LIBRARY: &str = "libtakt.so.1";
 
 /// Builds the package, installs it and runs its tests.
 pub(crate) fn run() -> Outcome {
@@ -42,6 +46,7 @@ fn tested(environment: &Path) -> Result<()> {
     done(&mut cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]))?;
     done(cargo(&["clippy"]).args(of_package).arg("--target-dir").arg(&own).args(["--", "-D", "warnings"]))?;
 
+    client_library()?;
     let wheels = environment.join("wheels");
     let mut build = python(environment);
     build.args(["-m", "maturin", "build", "--locked", "--quiet", "--profile", "dev", "--manifest-path", MANIFEST]);
@@ -58,6 +63,18 @@ fn tested(environment: &Path) -> Result<()> {
     done(types.current_dir(package))?;
     // The stubs against the module itself.
     done(python(environment).args(["-m", "mypy.stubtest", "takt_rt"]).current_dir(environment))
+}
+
+/// Builds the client library in C into the package.
+fn client_library() -> Result<()> {
+    let (folder, sources) = (tempfile::tempdir()?, root().join("clients/c"));
+    for file in ["Makefile", "takt.c", "takt.h"] {
+        fs::copy(sources.join(file), folder.path().join(file)).with_context(|| file.to_owned())?;
+    }
+    done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).arg(LIBRARY))
+        .context("the client library needs make and a C compiler: apt-get install make gcc")?;
+    let package = root().join(MANIFEST).with_file_name("python").join("takt_rt");
+    fs::copy(folder.path().join(LIBRARY), package.join(LIBRARY)).map(drop).context(LIBRARY)
 }
 
 /// The interpreter of an environment, in the repository's root.
