@@ -52,7 +52,8 @@ usage: cargo xtask COMMAND
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
      --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
-  python             the Python package: its wheel, installed in an empty environment, with its tests and its types
+  python             the Python package: its wheel, installed in an empty environment, with its tests, notebooks and types
+     --out DIRECTORY  the wheel for users instead, for this machine, with the static program and the client library
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, beside the recorded figures, or `takt sim` beside another program
 ";
 
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         ["mcu", "--all"] => mcu::run(mcu::Part::All),
         ["mcu", "--hartstone-extended"] => mcu::run(mcu::Part::ExtendedHartstone),
         ["python"] => python::run(),
+        ["python", "--out", directory] => python::wheel(directory.as_ref()),
         ["instructions"] => instructions::run(),
         ["instructions", other] => instructions::beside(other.as_ref()),
         _ => return usage(),

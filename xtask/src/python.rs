@@ -1,5 +1,6 @@
 //! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests, its notebooks and its types.
 
+use crate::deb;
 use crate::workspace::{Outcome, cargo, metadata, root};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -17,40 +18,56 @@ const LIBRARY: &str = "libtakt.so.1";
 
 /// Builds the package, installs it and runs its tests.
 pub(crate) fn run() -> Outcome {
+    with(&TOOLS, tested)
+}
+
+/// Builds the wheel for users of this machine, with the static program and the client library.
+pub(crate) fn wheel(directory: &Path) -> Outcome {
+    with(&TOOLS[..1], |environment| {
+        // Left behind, it would be in the wheels of tests, too.
+        let _removed = Program::build()?;
+        build(environment, &target()?, &["--release", "--strip"], &std::path::absolute(directory)?)
+    })
+}
+
+/// Works in a new environment of Python with some tools.
+fn with(tools: &[&str], work: impl FnOnce(&Path) -> Result<()>) -> Outcome {
     let has = Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status();
     if !has.is_ok_and(|status| status.success()) {
         return Outcome::Skipped("python3-venv is not installed: apt-get install python3-venv".into());
     }
-    match environment().and_then(|environment| tested(environment.path())) {
+    match environment(tools).and_then(|environment| work(environment.path())) {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
 }
 
-/// A new virtual environment of Python with the tools.
-fn environment() -> Result<tempfile::TempDir> {
+/// A new virtual environment of Python with some tools.
+fn environment(tools: &[&str]) -> Result<tempfile::TempDir> {
     let environment = tempfile::tempdir()?;
     done(Command::new("python3").args(["-m", "venv"]).arg(environment.path()))?;
     done(
-        python(environment.path()).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(TOOLS),
+        python(environment.path()).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(tools),
     )
     .context("the tools of the Python package could not be installed")?;
     Ok(environment)
 }
 
 fn tested(environment: &Path) -> Result<()> {
-    let target = PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?);
-    let own = target.join("python");
+    let target = target()?;
     let of_package = ["--locked", "--quiet", "--manifest-path", MANIFEST];
     done(&mut cargo(&["fmt", "--check", "--manifest-path", MANIFEST]))?;
     done(&mut cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]))?;
-    done(cargo(&["clippy"]).args(of_package).arg("--target-dir").arg(&own).args(["--", "-D", "warnings"]))?;
+    done(
+        cargo(&["clippy"])
+            .args(of_package)
+            .arg("--target-dir")
+            .arg(target.join("python"))
+            .args(["--", "-D", "warnings"]),
+    )?;
 
-    client_library()?;
     let wheels = environment.join("wheels");
-    let mut build = python(environment);
-    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--profile", "dev", "--manifest-path", MANIFEST]);
-    done(build.arg("--target-dir").arg(&own).arg("--out").arg(&wheels))?;
+    build(environment, &target, &["--profile", "dev"], &wheels)?;
     let wheel = wheels.read_dir()?.next().context("maturin has built no wheel")??.path();
     done(python(environment).args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]).arg(wheel))?;
 
@@ -65,6 +82,43 @@ fn tested(environment: &Path) -> Result<()> {
     done(python(environment).args(["-m", "mypy.stubtest", "takt_rt"]).current_dir(environment))
 }
 
+/// The folder of what Cargo builds.
+fn target() -> Result<PathBuf> {
+    Ok(PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?))
+}
+
+/// The modules in Python.
+fn modules() -> PathBuf {
+    root().join(MANIFEST).with_file_name("python").join("takt_rt")
+}
+
+/// Builds a wheel into a folder.
+fn build(environment: &Path, target: &Path, profile: &[&str], out: &Path) -> Result<()> {
+    client_library()?;
+    let mut build = python(environment);
+    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--manifest-path", MANIFEST]).args(profile);
+    done(build.arg("--target-dir").arg(target.join("python")).arg("--out").arg(out))
+}
+
+/// The static program among the modules, until it is dropped.
+struct Program(PathBuf);
+
+impl Program {
+    fn build() -> Result<Program> {
+        let built = deb::build(deb::native()?, deb::PROFILE)?;
+        let program = Program(modules().join("bin"));
+        fs::create_dir_all(&program.0)?;
+        fs::copy(built, program.0.join("takt"))?;
+        Ok(program)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Builds the client library in C into the package.
 fn client_library() -> Result<()> {
     let (folder, sources) = (tempfile::tempdir()?, root().join("clients/c"));
@@ -73,8 +127,7 @@ fn client_library() -> Result<()> {
     }
     done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).arg(LIBRARY))
         .context("the client library needs make and a C compiler: apt-get install make gcc")?;
-    let package = root().join(MANIFEST).with_file_name("python").join("takt_rt");
-    fs::copy(folder.path().join(LIBRARY), package.join(LIBRARY)).map(drop).context(LIBRARY)
+    fs::copy(folder.path().join(LIBRARY), modules().join(LIBRARY)).map(drop).context(LIBRARY)
 }
 
 /// The interpreter of an environment, in the repository's root.

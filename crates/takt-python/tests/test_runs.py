@@ -3,6 +3,7 @@
 import glob
 import os
 import signal
+import sysconfig
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import takt_rt as takt
+from takt_rt import _program
 
 from conftest import needs_program
 
@@ -188,6 +190,17 @@ def test_the_program_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "")
     with pytest.raises(takt.ProgramError, match="not found.*\nhint: "):
         takt.loads(BURN).run("100ms")
-    (tmp_path / "takt").symlink_to(program)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    path, package, scripts = (tmp_path / name for name in ("path", "package/bin", "scripts"))
+    for folder in (path, scripts, package):
+        folder.mkdir(parents=True)
+        (folder / "takt").symlink_to(program)
+    monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
+    assert _program.find() == str(path / "takt")
     assert takt.loads(BURN).run("100ms").ended == "duration"
+    # The environment of Python, the package, and the variable come before.
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(scripts))
+    assert _program.find() == str(scripts / "takt")
+    monkeypatch.setattr(_program, "_PACKAGE", package.parent)
+    assert _program.find() == str(package / "takt")
+    monkeypatch.setenv("TAKT", program)
+    assert _program.find() == program

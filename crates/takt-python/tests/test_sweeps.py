@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import nanoarrow
 import pytest
 import takt_rt as takt
 
@@ -28,6 +29,7 @@ def test_a_sweep_is_that_of_the_command(command: Run) -> None:
     assert curves.table["utilisation"] == POINTS
     assert curves.table["sets"] == [60, 60]
     assert all(isinstance(part, float) and 0 <= part <= 1 for part in curves.table["ff"])
+    assert list(nanoarrow.ArrayStream(curves.table).read_all().to_pylist()) == curves.table.rows()
     assert curves.svg.startswith("<svg") and curves._repr_svg_() == curves.svg
     assert len(curves.runs) == 120
     assert curves.state is None

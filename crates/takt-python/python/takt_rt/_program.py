@@ -38,7 +38,7 @@ def _candidates() -> list[tuple[str | None, str]]:
         return [(shutil.which(variable), f"TAKT names `{variable}`, which is no program")]
     scripts = sysconfig.get_path("scripts")
     return [
-        (shutil.which(_PACKAGE / "bin" / "takt"), ""),
+        (shutil.which(str(_PACKAGE / "bin" / "takt")), ""),
         # A kernel of a notebook may have an environment that is not in its search path.
         (shutil.which("takt", path=scripts), ""),
         (shutil.which("takt"), "the program `takt` was not found, which carries out real runs and sweeps"),
