@@ -75,7 +75,10 @@ fn crates(metadata: &Value, root: &Path) -> Vec<Crate> {
             name: text(&package["name"]),
             path: path.to_string_lossy().into_owned(),
             description: text(&package["description"]),
-            dependencies: dependencies.map(|d| text(&d["name"])).collect(),
+            // By the name in the sources.
+            dependencies: dependencies
+                .map(|d| text(if d["rename"].is_null() { &d["name"] } else { &d["rename"] }))
+                .collect(),
         }
     });
     crates.collect()
@@ -98,7 +101,8 @@ fn rows(map: &str) -> BTreeMap<String, Vec<String>> {
 
 fn dependencies(map: &str, crates: &[Crate], findings: &mut Vec<String>) {
     let rows = rows(map);
-    let own: BTreeSet<&str> = crates.iter().map(|c| c.name.as_str()).collect();
+    let folder = |c: &'_ Crate| c.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let own: BTreeSet<String> = crates.iter().flat_map(|c| [c.name.clone(), folder(c)]).collect();
     for c in crates {
         if c.description.split(' ').count() < 3 {
             findings.push(format!("{}: its Cargo.toml has no `description` that says what it is", c.name));

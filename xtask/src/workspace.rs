@@ -69,6 +69,27 @@ pub(crate) fn has_target(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{cargo, metadata};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// Files that the sources of an unpacked package embed, besides those of its tests. Of a path in parts, the folder.
+    fn embedded(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                embedded(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                for start in ["include_str!(", "include_bytes!("] {
+                    let calls = code.split(start).skip(1).map(|rest| rest.strip_prefix("concat!(").unwrap_or(rest));
+                    let literals = calls.filter_map(|call| call.strip_prefix('"')?.split('"').next());
+                    found.extend(literals.map(|literal| path.parent().unwrap().join(literal)));
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_published_package_can_be_packaged_and_found() {
@@ -89,8 +110,21 @@ mod tests {
         let mut package = cargo(&["package", "--locked", "--offline", "--no-verify", "--allow-dirty"]);
         let output = package.args(names).arg("--target-dir").arg(directory.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let made = directory.path().join("package").read_dir().unwrap().flatten();
-        let made = made.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "crate")).count();
-        assert_eq!(made, packages.len());
+        let folder = directory.path().join("package");
+        let made = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let made: Vec<_> = made.filter(|path| path.extension().is_some_and(|ending| ending == "crate")).collect();
+        assert_eq!(made.len(), packages.len());
+        // A registry has each package alone, so it must have the files that its sources embed.
+        let mut files = Vec::new();
+        for package in &made {
+            assert!(Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(package).status().unwrap().success());
+            let unpacked = package.with_extension("");
+            embedded(&unpacked.join("src"), &mut files);
+            files.extend(["LICENSE-APACHE", "LICENSE-MIT"].map(|name| unpacked.join(name)));
+        }
+        let embedded = files.len() - 2 * made.len();
+        assert!(embedded > 10, "{embedded} embedded files");
+        let missing: Vec<_> = files.iter().filter(|path| !path.exists()).collect();
+        assert!(missing.is_empty(), "in no package: {missing:?}");
     }
 }

@@ -36,13 +36,13 @@ struct File {
 const FILES: [File; 2] = [
     File {
         name: "sweep_n10",
-        csv: include_str!("../../../../takt-analysis/tests/data/sweep_n10.csv"),
+        csv: include_str!("../../../embedded/data/sweep_n10.csv"),
         cpus: 1,
         tests: &["edf", "rm-rta", "dm-rta"],
     },
     File {
         name: "airs_W3.6",
-        csv: include_str!("../../../../takt-analysis/tests/data/airs_W3.6.csv"),
+        csv: include_str!("../../../embedded/data/airs_W3.6.csv"),
         cpus: 4,
         tests: &["gfb", "bcl", "bak", "gedf-rta", "ff", "wf", "wm_ff", "wm_wf", "ceqd_ff"],
     },

@@ -52,14 +52,14 @@ struct Set {
 const SETS: [Set; 2] = [
     Set {
         name: "uni10_s1",
-        csv: include_str!("../../../../takt-sim/tests/data/uni10_s1.csv"),
+        csv: include_str!("../../../embedded/data/uni10_s1.csv"),
         cpus: 1,
         policy: "edf",
         fastest: 8_700_000,
     },
     Set {
         name: "g4_20_s1",
-        csv: include_str!("../../../../takt-sim/tests/data/g4_20_s1.csv"),
+        csv: include_str!("../../../embedded/data/g4_20_s1.csv"),
         cpus: 4,
         policy: "g-edf",
         fastest: 6_000_000,

@@ -8,9 +8,10 @@ use std::io;
 use std::path::Path;
 use takt_workload::Source;
 
+/// Files of the repository, by links in `embedded`: the package in a registry has them there.
 macro_rules! embedded {
     ($folder:literal: $($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../../", $folder, "/", $name)))),*]
+        [$(($name, include_str!(concat!("../../../embedded/", $folder, "/", $name)))),*]
     };
 }
 
