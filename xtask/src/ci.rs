@@ -2,7 +2,7 @@
 
 use crate::campaign::PACKAGES;
 use crate::workspace::{Outcome, cargo, metadata, root};
-use crate::{aarch64, cluster, instructions, mcu, metal, python, tidy, vm};
+use crate::{aarch64, cluster, instructions, mcu, metal, python, site, tidy, vm};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -89,6 +89,7 @@ const CI: &[Step] = &[
     Step { name: "microcontroller", run: |_, _| mcu::run(mcu::Part::Usual) },
     // After the microcontroller, whose step has built `takt` in the same form.
     Step { name: "Python package", run: |_, _| python::run() },
+    Step { name: "site", run: |_, _| site::step() },
     Step {
         name: "documentation",
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),

@@ -14,6 +14,7 @@ mod phrases;
 mod policy_names;
 mod python;
 mod sentences;
+mod site;
 mod tidy;
 mod vm;
 mod workspace;
@@ -48,6 +49,7 @@ usage: cargo xtask COMMAND
   dist [OPTIONS]     all files of a release: static programs, archives, Debian packages, wheels, container images, checksums
      --target TARGET  x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; both by default
      --out DIRECTORY  target/dist by default
+  site [--out DIRECTORY]  the documents and a gallery of all workloads as a site with search (mdBook); target/site by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
@@ -83,6 +85,10 @@ fn main() -> ExitCode {
         },
         ["dist", ref options @ ..] => match dist::Options::parse(options) {
             Some(options) => return dist::run(&options),
+            None => return usage(),
+        },
+        ["site", ref options @ ..] => match site::Options::parse(options) {
+            Some(options) => return site::run(&options),
             None => return usage(),
         },
         ["metal"] => metal::run(),

@@ -20,6 +20,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use takt_testing::links;
 use takt_workload::Code;
 
 const TAKT: &str = env!("CARGO_BIN_EXE_takt");
@@ -38,7 +39,7 @@ const NOT_RUN: [(&str, &str); 26] = [
     ("cargo xtask", "would run this test"),
     ("dpkg --install", "changes the machine; `cargo xtask service` installs the package in a virtual machine"),
     ("pip install ./crates/takt-python", "changes the user's installation; `cargo xtask python` builds the wheel"),
-    ("podman load", "needs podman, and an image of `cargo xtask dist`"),
+    ("podman ", "needs podman, and an image of `cargo xtask dist`"),
     ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
     ("cargo run -p edzl", "run by the tests of that crate"),
@@ -516,50 +517,30 @@ fn the_workload_page_has_the_values_of_the_code() {
     }
 }
 
-/// The anchor that a heading gets.
-fn anchor(heading: &str) -> String {
-    let keep = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-    heading.trim().to_lowercase().chars().filter(|c| keep(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
-/// The text outside of fenced blocks.
-fn prose(text: &str) -> Vec<&str> {
-    let mut inside = false;
-    text.lines()
-        .filter(|line| {
-            let fence = line.starts_with("```");
-            inside ^= fence;
-            !inside && !fence
-        })
-        .collect()
-}
-
 #[test]
 fn links_lead_to_files_and_headings() {
     let mut faults = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).expect("a document");
-        let targets: Vec<String> = prose(&text)
-            .iter()
-            .flat_map(|line| line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_string())))
-            .collect();
-        for target in targets.iter().filter(|t| !t.contains("://")) {
-            let (file, fragment) = target.split_once('#').map_or((target.as_str(), None), |(f, a)| (f, Some(a)));
-            let file = if file.is_empty() { path.clone() } else { path.parent().expect("a directory").join(file) };
-            if !file.exists() {
-                faults.push(format!("{}: `{target}` leads to no file", name(&path)));
-            } else if let Some(fragment) = fragment {
-                let linked = fs::read(&file).unwrap_or_default();
-                let linked = String::from_utf8_lossy(&linked).into_owned();
-                let headings = prose(&linked)
-                    .into_iter()
-                    .filter(|l| l.starts_with('#'))
-                    .map(|l| anchor(l.trim_start_matches('#')));
-                if !headings.into_iter().any(|a| a == fragment) {
-                    faults.push(format!("{}: `{target}` leads to no heading", name(&path)));
-                }
+        faults.extend(links::faults(&path, &text).into_iter().map(|fault| format!("{}: {fault}", name(&path))));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn files_of_a_release_have_the_version_of_the_program() {
+    let (mut faults, mut named) = (Vec::new(), 0);
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("a document");
+        for (at, start) in ["takt-", "takt_", "takt_rt_cli-"].iter().flat_map(|start| text.match_indices(start)) {
+            let rest = &text[at + start.len()..];
+            let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            if version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.') {
+                named += 1;
+                let right = version == env!("CARGO_PKG_VERSION");
+                faults.extend((!right).then(|| format!("{}: `{start}{version}`", name(&path))));
             }
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(named > 3 && faults.is_empty(), "{named} files are named; of another version: {faults:?}");
 }

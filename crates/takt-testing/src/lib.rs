@@ -1,5 +1,5 @@
 //! Shared parts of Takt's tests: the property runner ([`for_all`]), the capabilities of machines ([`Capability`]),
-//! imitated machines ([`sysfs`]), and a browser for pages ([`browse`]).
+//! imitated machines ([`sysfs`]), links of pages ([`links`]), and a browser for pages ([`browse`]).
 //!
 //! Every run draws from the same seed ([`FIXED`]), so a commit has the same result on every machine. `TAKT_SEED` chooses another seed, `TAKT_SEED=fresh` a fresh
 //! one, and `TAKT_CASES` the number of cases; a failure prints both, with the command that repeats it. Continuous integration and campaigns draw
@@ -8,6 +8,7 @@
 
 mod browser;
 mod capability;
+pub mod links;
 pub mod sysfs;
 
 pub use browser::browse;
