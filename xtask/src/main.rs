@@ -55,7 +55,7 @@ usage: cargo xtask COMMAND
      --all           with every policy for one CPU
      --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
   python             the Python package: its wheel, installed in an empty environment, with its tests, notebooks and types
-     --out DIRECTORY  the wheel for users instead, for this machine, with the static program and the client library
+     --out DIRECTORY  the wheel for users instead, for this machine
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, beside the recorded figures, or `takt sim` beside another program
 ";
 

@@ -1,6 +1,5 @@
 //! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests, its notebooks and its types.
 
-use crate::deb;
 use crate::workspace::{Outcome, cargo, metadata, root};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -21,11 +20,9 @@ pub(crate) fn run() -> Outcome {
     with(&TOOLS, tested)
 }
 
-/// Builds the wheel for users of this machine, with the static program and the client library.
+/// Builds the wheel for users of this machine. The program is in a wheel of its own (`cargo xtask dist`), because it is larger than the rest.
 pub(crate) fn wheel(directory: &Path) -> Outcome {
     with(&TOOLS[..1], |environment| {
-        // Left behind, it would be in the wheels of tests, too.
-        let _removed = Program::build()?;
         build(environment, &target()?, &["--release", "--strip"], &std::path::absolute(directory)?)
     })
 }
@@ -98,25 +95,6 @@ fn build(environment: &Path, target: &Path, profile: &[&str], out: &Path) -> Res
     let mut build = python(environment);
     build.args(["-m", "maturin", "build", "--locked", "--quiet", "--manifest-path", MANIFEST]).args(profile);
     done(build.arg("--target-dir").arg(target.join("python")).arg("--out").arg(out))
-}
-
-/// The static program among the modules, until it is dropped.
-struct Program(PathBuf);
-
-impl Program {
-    fn build() -> Result<Program> {
-        let built = deb::build(deb::native()?, deb::PROFILE)?;
-        let program = Program(modules().join("bin"));
-        fs::create_dir_all(&program.0)?;
-        fs::copy(built, program.0.join("takt"))?;
-        Ok(program)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Builds the client library in C into the package.

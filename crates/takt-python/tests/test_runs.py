@@ -6,6 +6,7 @@ import signal
 import sysconfig
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -184,23 +185,25 @@ def test_a_program_of_another_version_is_refused(tmp_path: Path, monkeypatch: py
         takt.loads(BURN).run("1s")
 
 
+def test_the_extra_has_the_program_of_this_version() -> None:
+    assert f'takt-rt-cli=={takt.__version__} ; extra == \'run\'' in (metadata.requires("takt-rt") or [])
+
+
 def test_the_program_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = os.environ["TAKT"]
     monkeypatch.delenv("TAKT")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(takt.ProgramError, match="not found.*\nhint: "):
         takt.loads(BURN).run("100ms")
-    path, package, scripts = (tmp_path / name for name in ("path", "package/bin", "scripts"))
-    for folder in (path, scripts, package):
-        folder.mkdir(parents=True)
+    path, scripts = (tmp_path / name for name in ("path", "scripts"))
+    for folder in (path, scripts):
+        folder.mkdir()
         (folder / "takt").symlink_to(program)
     monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
     assert _program.find() == str(path / "takt")
     assert takt.loads(BURN).run("100ms").ended == "duration"
-    # The environment of Python, the package, and the variable come before.
+    # The environment of Python and the variable come before.
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(scripts))
     assert _program.find() == str(scripts / "takt")
-    monkeypatch.setattr(_program, "_PACKAGE", package.parent)
-    assert _program.find() == str(package / "takt")
     monkeypatch.setenv("TAKT", program)
     assert _program.find() == program

@@ -10,14 +10,12 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ._errors import Diagnostic, MissingCapability, ProgramError, RunError, WorkloadError
 from ._native import __version__, _in_python
 
-_PACKAGE = Path(__file__).resolve().parent
-_REMEDY = f"""hint: `pip install "takt-rt-cli=={__version__}"` installs it, and the variable TAKT names another file"""
+_REMEDY = f"""hint: `pip install "takt-rt[run]=={__version__}"` installs it, and the variable TAKT names another file"""
 
 _known: dict[tuple[str, int], str] = {}
 """Versions, by path and time of change."""
@@ -38,7 +36,6 @@ def _candidates() -> list[tuple[str | None, str]]:
         return [(shutil.which(variable), f"TAKT names `{variable}`, which is no program")]
     scripts = sysconfig.get_path("scripts")
     return [
-        (shutil.which(str(_PACKAGE / "bin" / "takt")), ""),
         # A kernel of a notebook may have an environment that is not in its search path.
         (shutil.which("takt", path=scripts), ""),
         (shutil.which("takt"), "the program `takt` was not found, which carries out real runs and sweeps"),
@@ -46,7 +43,7 @@ def _candidates() -> list[tuple[str | None, str]]:
 
 
 def find() -> str:
-    """The path of the program: that of the variable TAKT, of this package, of the environment, or of the search path.
+    """The path of the program: that of the variable TAKT, of the environment of Python, or of the search path.
 
     It must have the version of the package.
     """
