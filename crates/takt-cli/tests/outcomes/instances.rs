@@ -2,6 +2,7 @@
 
 use crate::robust::{Bears, is_robust};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Span;
 
@@ -353,21 +354,43 @@ fn blocking_that(
     wanted: impl Fn(&Family) -> bool,
 ) -> Vec<Instance> {
     let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
-    let mut all = Vec::new();
-    for (number, family) in (1000..).zip(blocking()) {
-        if !wanted(&family) || (!family.name.contains(&only) && !only.starts_with(family.name)) {
-            continue;
-        }
-        let before = all.len();
-        all.extend(chosen(&family, number, realtime, DRAWS_BLOCKING, bears(&family)).take(each));
-        assert!(all.len() > before, "robust workloads of {}", family.name);
-    }
+    let families: Vec<(usize, Family)> = (1000..).zip(blocking()).collect();
+    let is_meant = |family: &Family| wanted(family) && (family.name.contains(&only) || only.starts_with(family.name));
+    let families: Vec<_> = families.into_iter().filter(|(_, family)| is_meant(family)).collect();
+    let mut all = robust_of(&families, |(number, family)| {
+        chosen(family, *number, realtime, DRAWS_BLOCKING, bears(family)).take(each).collect()
+    });
     all.retain(|instance| instance.name.contains(&only));
     all
 }
 
+/// The workloads that are found for each family, in their order. The search has two threads.
+///
+/// # Panics
+/// When a family has none.
+fn robust_of(families: &[(usize, Family)], find: impl Fn(&(usize, Family)) -> Vec<Instance> + Sync) -> Vec<Instance> {
+    let next = AtomicUsize::new(0);
+    let search = || {
+        let mut found = Vec::new();
+        while let Some(family) = families.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let workloads = find(family);
+            assert!(!workloads.is_empty(), "robust workloads of {}", family.1.name);
+            found.push((family.0, workloads));
+        }
+        found
+    };
+    let mut found = std::thread::scope(|scope| {
+        let other = scope.spawn(search);
+        let mut found = search();
+        found.extend(other.join().expect("robust workloads of each family"));
+        found
+    });
+    found.sort_by_key(|(number, _)| *number);
+    found.into_iter().flat_map(|(_, workloads)| workloads).collect()
+}
+
 /// How many workloads of a family are drawn, at most, until enough are robust.
-const DRAWS: u64 = 30_000;
+const DRAWS: u64 = 60_000;
 /// A simulation with sleeps takes longer, and few workloads on two CPUs bear what these do.
 const DRAWS_BLOCKING: u64 = 6_000;
 /// The search takes a hundred times as much of an emulated processor's time.
@@ -378,12 +401,11 @@ const EACH: usize = 2;
 /// All workloads, in the order of their families; with processes in a real-time class or without. `TAKT_OUTCOMES_ONLY` names a part of
 /// the name of some.
 pub(crate) fn all(realtime: bool) -> Vec<Instance> {
-    let mut all = Vec::new();
-    for (number, family) in families().iter().enumerate() {
-        let before = all.len();
-        all.extend(chosen(family, number, realtime, DRAWS, real(family)).take(EACH));
-        assert_eq!(all.len() - before, EACH, "robust workloads of {}", family.name);
-    }
+    let families: Vec<_> = families().into_iter().enumerate().collect();
+    let mut all = robust_of(&families, |(number, family)| {
+        chosen(family, *number, realtime, DRAWS, real(family)).take(EACH).collect()
+    });
+    assert_eq!(all.len(), families.len() * EACH, "robust workloads of all families");
     let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
     all.retain(|instance| instance.name.contains(&only));
     all
@@ -393,7 +415,7 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 fn real(family: &Family) -> Bears {
     // All that a run may wait can fall on one job, where processes have no real-time class.
     let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };
-    let (switch, pass, wakes) = (Span::from_us(80), Span::from_us(120), Span::from_us(400));
+    let (switch, pass, wakes) = (Span::from_us(120), Span::from_us(180), Span::from_us(400));
     Bears { slack: family.slack, switch, pass, one, wakes, blocks: Span::ZERO, stretch: 1 }
 }
 
