@@ -532,7 +532,9 @@ fn files_of_a_release_have_the_version_of_the_program() {
     let (mut faults, mut named) = (Vec::new(), 0);
     for path in documents() {
         let text = fs::read_to_string(&path).expect("a document");
-        for (at, start) in ["takt-", "takt_", "takt_rt_cli-"].iter().flat_map(|start| text.match_indices(start)) {
+        for (at, start) in
+            ["takt-", "takt_", "takt:", "takt_rt_cli-"].iter().flat_map(|start| text.match_indices(start))
+        {
             let rest = &text[at + start.len()..];
             let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
             if version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.') {
