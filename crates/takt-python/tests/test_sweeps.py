@@ -1,8 +1,10 @@
 """Sweeps, and their parts."""
 
+import inspect
 import json
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -35,6 +37,19 @@ def test_a_sweep_is_that_of_the_command(command: Run) -> None:
     assert curves.state is None
     with pytest.raises(ValueError, match="runs=True"):
         takt.sweep.schedulability(points=POINTS, sets=20, tests="gfb").runs
+
+
+# Files of results that an object has in memory, and names that are other ones in Python.
+LEFT_OUT = {"json", "svg", "html", "over-time", "help"}
+RENAMED = {"tests": "test"}
+
+
+@pytest.mark.parametrize("name", ["schedulability", "load", "copies", "merge"])
+def test_the_keywords_are_the_options(name: str, command: Run) -> None:
+    options = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", command("sweep", name, "--help").stdout, re.MULTILINE))
+    given = inspect.signature(getattr(takt.sweep, name)).parameters
+    keywords = {RENAMED.get(key, key).replace("_", "-") for key in given if key not in ("file", "parts")}
+    assert keywords == options - LEFT_OUT
 
 
 def test_parts_give_the_whole(tmp_path: Path, command: Run) -> None:

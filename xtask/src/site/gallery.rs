@@ -43,7 +43,7 @@ impl Workload {
         &self.0
     }
 
-    /// The path without the ending of a workload. A task set keeps a trace of its ending, since a workload may have its name.
+    /// The path without the ending of a workload. The ending of a task set stays in the name, since a workload may have the same one.
     fn stem(&self) -> String {
         match self.0.strip_suffix(".yaml") {
             Some(stem) => stem.to_owned(),

@@ -155,7 +155,8 @@ fn takt(instance: &Instance, keys: &str, command: &[&str], user: Option<u32>) ->
     let duration = instance.duration.to_string();
     let executes = |command: &[&str], options: &[&str], trace: &str| {
         // A virtual machine has the program elsewhere.
-        let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
+        let mut program =
+            PathBuf::from(std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into()));
         let mut process = Command::new(&program);
         if command[0] == "run" {
             // Processes without a real-time class share their CPUs with everything else, of which they are to come first.
@@ -163,6 +164,8 @@ fn takt(instance: &Instance, keys: &str, command: &[&str], user: Option<u32>) ->
             if let Some(user) = user {
                 let ids = [format!("--reuid={user}"), format!("--regid={user}")];
                 process.args(["setpriv", "--clear-groups"]).args(ids).arg("--");
+                // Others may not enter the folder of the build.
+                program = room.path().join("takt");
             }
             process.arg(&program);
         }
@@ -176,8 +179,9 @@ fn takt(instance: &Instance, keys: &str, command: &[&str], user: Option<u32>) ->
     };
     let runs = command[0] == "run";
     let _answers = runs.then(|| Answers::begin(room.path(), &instance.answers));
-    for path in user.iter().flat_map(|_| files_of(room.path())) {
-        chown(&path, user, user).expect("root gives its files away");
+    if user.is_some() {
+        fs::copy(env!("CARGO_BIN_EXE_takt"), room.path().join("takt")).expect("a copy of the program");
+        files_of(room.path()).iter().for_each(|path| chown(path, user, user).expect("root gives its files away"));
     }
     let record: &[&str] = if runs { &["--record", "r.steps"] } else { &[] };
     let (summary, trace) = executes(command, &[record, &["--duration", &duration]].concat(), "t.jsonl");

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A fault of a workload: what, where, and the remedy."""
+    """A fault of a workload, with its place and a hint."""
 
     message: str
     code: str
@@ -43,7 +43,7 @@ class PolicyError(RuntimeError):
 
 
 class ProgramError(RuntimeError):
-    """The program `takt`, which carries out real runs and sweeps, was not found or has another version."""
+    """The program `takt`, which executes real runs and sweeps, was not found or has another version."""
 
 
 class RunError(RuntimeError):

@@ -1,4 +1,4 @@
-"""The program `takt`, which carries out real runs and sweeps in a process of its own."""
+"""The program `takt`, which executes real runs and sweeps in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ._errors import Diagnostic, MissingCapability, ProgramError, RunError, WorkloadError
 from ._native import __version__, _in_python
 
-_REMEDY = f"""hint: `pip install "takt-rt[run]=={__version__}"` installs it, and the variable TAKT names another file"""
+_REMEDY = """hint: `cargo install --path crates/takt-cli` installs it, as does the wheel takt_rt_cli of `cargo xtask dist`; the variable TAKT \
+names another file"""
 
 _known: dict[tuple[str, int], str] = {}
 """Versions, by path and time of change."""
@@ -38,7 +39,7 @@ def _candidates() -> list[tuple[str | None, str]]:
     return [
         # A kernel of a notebook may have an environment that is not in its search path.
         (shutil.which("takt", path=scripts), ""),
-        (shutil.which("takt"), "the program `takt` was not found, which carries out real runs and sweeps"),
+        (shutil.which("takt"), "the program `takt` was not found, which executes real runs and sweeps"),
     ]
 
 
@@ -60,10 +61,14 @@ def find() -> str:
 def _version(path: str) -> str:
     key = (path, os.stat(path).st_mtime_ns)
     if key not in _known:
+        quiet = subprocess.DEVNULL
         try:
-            shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-        except OSError as error:
-            raise ProgramError(f"`{path}` cannot be started: {error}\n{_REMEDY}") from error
+            done = subprocess.run(
+                [path, "--version"], stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProgramError(f"`{path}` cannot be asked for its version: {error}\n{_REMEDY}") from error
+        shown = done.stdout.decode(errors="replace")
         words = shown.split()
         if len(words) < 2 or words[0] != "takt":
             raise ProgramError(f"`{path}` is another program: `--version` prints {shown!r}\n{_REMEDY}")
@@ -82,21 +87,35 @@ def carry_out(
     # The program stays in the process group of Python, so that a terminal and a server of notebooks end both.
     # A notebook asks programs for colours, which are no part of a message.
     environment = {name: value for name, value in os.environ.items() if name != "CLICOLOR_FORCE"}
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as err:
-        given.write((text or "").encode())
-        given.seek(0)
-        with subprocess.Popen(
-            [find(), *arguments], stdin=given, stdout=subprocess.PIPE, stderr=err, env=environment
-        ) as process:
+    program = find()
+    # The program ends when nobody holds the writing end: if Python is killed, too.
+    life, held = os.pipe()
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as err:
+            given.write((text or "").encode())
+            given.seek(0)
+            process = subprocess.Popen(
+                [program, "__until", str(life), *arguments],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                env=environment,
+                pass_fds=[life],
+            )
             assert process.stdout is not None
-            try:
-                out = process.stdout.read()
-                status = process.wait()
-            except BaseException:
-                _end(process, ends)
-                raise
-        err.seek(0)
-        return Finished(status, out.decode(errors="replace"), err.read().decode(errors="replace"))
+            out = process.stdout.read()
+            status = process.wait()
+            err.seek(0)
+            return Finished(status, out.decode(errors="replace"), err.read().decode(errors="replace"))
+    finally:
+        # A program that ends must not wait for a reader of its results.
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
+        if process is not None and process.returncode is None:
+            _end(process, ends)
+        os.close(held)
+        os.close(life)
 
 
 def _end(process: subprocess.Popen[bytes], ends: Sequence[tuple[signal.Signals, float]]) -> None:
@@ -145,6 +164,12 @@ _ARGUMENT = re.compile(r"error: invalid value '(?P<value>.*?)' for '--(?P<name>[
 """A wrong value of an option."""
 
 
+def path_of(file: str | os.PathLike[str]) -> str:
+    """A path that is no option of the command line."""
+    path = os.fspath(file)
+    return f"./{path}" if path.startswith("-") else path
+
+
 def _wrong_argument(found: re.Match[str]) -> ValueError:
     name = "tests" if found["name"] == "test" else found["name"].replace("-", "_")
     if found["why"] is not None:
@@ -169,6 +194,6 @@ def failure(finished: Finished, name: str | None = None) -> Exception:
         if any(fault.severity == "error" for fault in faults):
             return WorkloadError(text, faults)
         return ValueError(text)
-    if finished.status == 3:
+    if finished.status == 3 and text.startswith(("error[missing-capability]", "error[missing-cpu]")):
         return MissingCapability(3, text)
     return RunError(finished.status, text or f"the program `takt` has ended with status {finished.status}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -11,8 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from ._errors import RunError
 from ._native import Gantt, Table, _Records, _tasks_of_run
-from ._program import carry_out, failure
+from ._program import carry_out, failure, path_of
 
 if TYPE_CHECKING:
     from ._native import _Duration
@@ -99,9 +99,15 @@ def run(name: str, path: str | PathLike[str] | None, text: str, options: Sequenc
     with tempfile.TemporaryDirectory(prefix="takt-") as folder:
         records = Path(folder) / "run.jsonl"
         traced = [f"--trace={records}"] if trace else []
-        arguments = ["run", "--json", *options, *traced, "-" if path is None else os.fspath(path)]
+        arguments = ["run", "--json", *options, *traced, "-" if path is None else path_of(path)]
         finished = carry_out(arguments, _ENDS, None if path is not None else text)
         # A run that ends early has a result, too.
         if finished.status not in (0, 1) or not finished.out.startswith("{"):
             raise failure(finished, name if path is None else None)
-        return Run(name, finished.out, finished.err, _Records(records) if trace else None)
+        if not trace:
+            return Run(name, finished.out, finished.err, None)
+        try:
+            return Run(name, finished.out, finished.err, _Records(records))
+        except RuntimeError as error:
+            # A full disk, for instance, which the program has told.
+            raise RunError(finished.status, f"{error}\n{finished.err}".strip()) from error

@@ -8,7 +8,7 @@
     part = takt.sweep.schedulability(cpus=4, sets=1000, shard=(1, 4), state="part-1")
     takt.sweep.merge(["part-1", "part-2", "part-3", "part-4"]).table
 
-The keywords are the options of `takt sweep`, and their defaults are those of the command.
+The keywords are the options of `takt sweep`, without those for files of results; their defaults are those of the command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from ._native import Table, _duration, _in_python, _table_of_csv
-from ._program import Finished, carry_out, failure
+from ._program import Finished, carry_out, failure, path_of
 
 if TYPE_CHECKING:
     from ._native import _Duration
@@ -166,12 +166,6 @@ def _done(arguments: Sequence[str]) -> Finished:
     return finished
 
 
-def _path(file: _File) -> str:
-    """A path that is no option."""
-    path = os.fspath(file)
-    return f"./{path}" if path.startswith("-") else path
-
-
 def _results(arguments: Sequence[str], drawn: Sequence[str], *, state: _File | None, runs: bool) -> Sweep:
     """Prints an experiment, and then the same one from its state, as an object."""
     with tempfile.TemporaryDirectory(prefix="takt-") as folder:
@@ -183,15 +177,15 @@ def _results(arguments: Sequence[str], drawn: Sequence[str], *, state: _File | N
         first_kept, second_kept = (kept if state else [], []) if is_merge else (kept, kept)
         first = _done([*arguments, *first_kept, *drawn, f"--svg={svg}", *of_runs])
         second = _done([*arguments, *second_kept, "--json"])
-        table = _table_of_csv(rows.read_text()) if runs else None
-        found = _Found(first.out, json.loads(second.out), svg.read_text(), table)
+        table = _table_of_csv(rows.read_text("utf-8")) if runs else None
+        found = _Found(first.out, json.loads(second.out), svg.read_text("utf-8"), table)
         return Sweep(_notes(first), None if state is None else os.fspath(state), found)
 
 
 def _experiment(command: str, file: _File | None, given: dict[str, Any]) -> Sweep:
     state, shard, runs = given.pop("state"), given.pop("shard"), given.pop("runs")
     drawn = _options({name: given.pop(name) for name in ("title", "size")})
-    arguments = [command, *([] if file is None else [_path(file)]), *_options(given)]
+    arguments = [command, *([] if file is None else [path_of(file)]), *_options(given)]
     if shard is None:
         return _results(arguments, drawn, state=state, runs=runs)
     if state is None:
@@ -308,7 +302,7 @@ def merge(
 
     `state` is a file for the whole experiment, and `partial` takes the sets that are there.
     """
-    files = [_path(part) for part in parts]
+    files = [path_of(part) for part in parts]
     if not files:
         raise ValueError("`parts` is empty: it has the states of the parts")
     arguments = ["merge", *files, *_options({"partial": partial})]

@@ -27,7 +27,7 @@ pub struct Arrivals<'a> {
     findings: Vec<Finding>,
 }
 
-/// So many releases without records between two are counted one by one. Beyond that, a task is judged no more.
+/// So many releases without records between two are counted one by one. Beyond that, a task is not checked.
 const MOST: u64 = 100_000_000;
 
 /// The releases of a task.
@@ -109,7 +109,10 @@ impl<'a> Arrivals<'a> {
         }
         if number < job && at.is_some_and(|at| at <= release) {
             planned.next = None;
-            return;
+            let message = format!(
+                "job {job} is released {MOST} jobs after the one before, and neither it nor later ones are checked"
+            );
+            return self.find("arrival", release, task, message);
         }
         (planned.next, planned.begun) = (Some((number, at)), true);
         let message = match at {

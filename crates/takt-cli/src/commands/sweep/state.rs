@@ -126,7 +126,7 @@ fn unsealed(text: &str) -> Option<(Option<String>, bool)> {
 
 /// The arguments of this process without the options of [`ELSEWHERE`].
 pub(super) fn own_arguments() -> Vec<String> {
-    arguments(std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()))
+    arguments(crate::life::arguments().into_iter().skip(1).map(|text| text.to_string_lossy().into_owned()))
 }
 
 /// The command with these arguments, for a shell.
