@@ -286,7 +286,8 @@ mod tests {
         let foreign = directory.path().join("foreign");
         fs::create_dir_all(foreign.join("source")).unwrap();
         let error = stage(&imitation(directory.path(), "<svg><rect/></svg>"), &foreign).unwrap_err().to_string();
-        assert!(error.contains("is not of a site"), "{error}");
+        assert!(error.contains("has other files than those of a site"), "{error}");
+        assert!(foreign.join("source").exists() && !foreign.join("book.toml").exists());
         let empty = imitation(directory.path(), "<svg></svg>");
         let error = stage(&empty, &directory.path().join("site")).unwrap_err().to_string();
         assert_eq!(error, "the picture of workloads/adasmark.yaml is empty");
