@@ -415,7 +415,9 @@ pub(crate) fn all(realtime: bool) -> Vec<Instance> {
 fn real(family: &Family) -> Bears {
     // All that a run may wait can fall on one job, where processes have no real-time class.
     let one = if family.cpus > 1 && !family.blocks() { family.slack * 2 } else { Span::ZERO };
-    let (switch, pass, wakes) = (Span::from_us(120), Span::from_us(180), Span::from_us(400));
+    // Few workloads with jobs that block bear more.
+    let (switch, pass) = if family.blocks() { (80, 120) } else { (120, 180) };
+    let [switch, pass, wakes] = [switch, pass, 400].map(Span::from_us);
     Bears { slack: family.slack, switch, pass, one, wakes, blocks: Span::ZERO, stretch: 1 }
 }
 
