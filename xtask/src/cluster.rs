@@ -3,7 +3,7 @@
 //! All daemons are private: their configuration, key, sockets and states lie in a temporary folder, and their ports are free ones. They end with this
 //! command, and so do the processes of their jobs, which have the path of that configuration in their environments.
 
-use crate::workspace::{Outcome, released, root};
+use crate::workspace::{Outcome, built, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::net::TcpListener;
@@ -17,14 +17,14 @@ const PACKAGES: &str = "slurmctld slurmd slurm-client munge";
 /// Parts of the array, and nodes with a CPU each.
 const PARTS: usize = 4;
 const NODES: [&str; 2] = ["n1", "n2"];
-/// The experiment: a part takes some ten seconds, and saves its state every two.
-const EXPERIMENT: [&str; 8] = ["sweep", "schedulability", "--cpus", "4", "--sets", "60000", "--threads", "1"];
+/// The experiment: a part takes some seconds, and saves its state every two.
+const EXPERIMENT: [&str; 8] = ["sweep", "schedulability", "--cpus", "4", "--sets", "1800", "--threads", "1"];
 /// The node is killed when a part on it has worked for so long.
-const WORKED: Duration = Duration::from_secs(5);
+const WORKED: Duration = Duration::from_secs(3);
 /// Everything together ends by then.
 const LIMIT: Duration = Duration::from_secs(330);
 
-/// Runs it, with this program or one that is built as it is released.
+/// Runs it, with this program or one that is built as for tests.
 pub(crate) fn run(takt: Option<&str>) -> Outcome {
     let found = |tool: &&&str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn run(takt: Option<&str>) -> Outcome {
     if !fs::metadata("/proc/self").is_ok_and(|known| std::os::unix::fs::MetadataExt::uid(&known) == 0) {
         return Outcome::Skipped("the daemons of Slurm start jobs as root: run it as root".into());
     }
-    let takt = match takt.map_or_else(released, |path| Ok(std::path::absolute(path)?)) {
+    let takt = match takt.map_or_else(built, |path| Ok(std::path::absolute(path)?)) {
         Ok(takt) => takt,
         Err(error) => return Outcome::Failed(format!("{error:#}")),
     };
@@ -113,7 +113,7 @@ impl Cluster {
         let own = self.folder.path().display();
         let mut text = format!(
             "ClusterName=takt\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
-             AuthType=auth/munge\nCryptoType=crypto/munge\nAuthInfo=socket={own}/munge.socket\n\
+             AuthType=auth/munge\nCryptoType=crypto/munge\nAuthInfo=socket={own}/munge.socket,cred_expire=15\n\
              StateSaveLocation={own}/state\nSlurmdSpoolDir={own}/spool.%n\nSlurmctldPidFile={own}/slurmctld.pid\n\
              SlurmdPidFile={own}/slurmd.%n.pid\nSlurmctldLogFile={own}/slurmctld.log\nSlurmdLogFile={own}/slurmd.%n.log\n\
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSwitchType=switch/none\nMpiDefault=none\n\
@@ -306,7 +306,7 @@ mod tests {
         let script = script().unwrap();
         assert!(script.starts_with("#!/bin/bash\n#SBATCH "), "{script}");
         for part in
-            ["--array=1-4", "--requeue", "--shard \"$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT\"", "--sets 60000"]
+            ["--array=1-4", "--requeue", "--shard \"$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT\"", "--sets 1800"]
         {
             assert!(script.contains(part), "{part}: {script}");
         }

@@ -8,7 +8,7 @@ mod gallery;
 mod pages;
 
 use crate::deb::output;
-use crate::workspace::{Outcome, cargo, metadata, root};
+use crate::workspace::{Outcome, built, root};
 use anyhow::{Context, Result, bail, ensure};
 use pages::{Site, page_name};
 use std::collections::BTreeSet;
@@ -75,10 +75,7 @@ pub(crate) fn step() -> Outcome {
 
 /// Makes the sources, and the site unless mdBook is missing, which is `false`.
 fn made(directory: &Path) -> Result<bool> {
-    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
-    ensure!(built.success(), "takt cannot be built: {built}");
-    let target = metadata()?["target_directory"].as_str().map(PathBuf::from).context("no target directory")?;
-    stage(&target.join("debug/takt"), directory)?;
+    stage(&built()?, directory)?;
     book(directory)
 }
 

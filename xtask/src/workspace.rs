@@ -1,5 +1,6 @@
 //! The repository and its tools.
 
+use anyhow::Context;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -31,6 +32,17 @@ pub(crate) fn released() -> anyhow::Result<PathBuf> {
     anyhow::ensure!(built.success(), "takt could not be built");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/takt"))
+}
+
+/// Builds `takt` as its tests do, and gives its path.
+///
+/// # Errors
+/// When it can't be built.
+pub(crate) fn built() -> anyhow::Result<PathBuf> {
+    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
+    anyhow::ensure!(built.success(), "takt could not be built");
+    let target = metadata()?["target_directory"].as_str().map(PathBuf::from).context("no target directory")?;
+    Ok(target.join("debug/takt"))
 }
 
 /// The description of the workspace by `cargo metadata`.
