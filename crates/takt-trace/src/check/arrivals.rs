@@ -92,7 +92,7 @@ impl<'a> Arrivals<'a> {
         }
         planned.open += 1;
         let Some((mut number, mut at)) = planned.next else { return };
-        if planned.begun && job - number.min(job) > 1 && self.system.backlog == Backlog::Queue {
+        if planned.begun && job.saturating_sub(number) > 1 && self.system.backlog == Backlog::Queue {
             planned.next = None;
             let message = format!("job {job} is released, and job {} before it has no record", number + 1);
             return self.find("missing", release, task, message);
