@@ -1,6 +1,7 @@
 //! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
 use crate::campaign::PACKAGES;
+use crate::failures::Failures;
 use crate::workspace::{Outcome, cargo, metadata, root};
 use crate::{aarch64, cluster, instructions, mcu, metal, python, site, tidy, vm};
 use std::cmp::Reverse;
@@ -39,6 +40,8 @@ struct Sums {
     failed: u64,
     /// Lines of `TAKT_TESTS_ATTEMPTS`.
     attempts: String,
+    /// The output of failed tests, for the end of the tier: a reader of a cut log sees its last lines.
+    failures: Failures,
     /// Tests that were skipped for a capability that this machine lacks, and what they lack.
     skipped: Vec<String>,
 }
@@ -155,6 +158,7 @@ fn run(steps: &[Step]) -> ExitCode {
     for (name, why) in &skipped {
         println!("SKIPPED: {name}: {why}");
     }
+    print!("{}", sums.failures);
     if let Some(name) = failed {
         let rest: Vec<&str> = steps.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
         println!("FAILED: {name}; not run: {}", if rest.is_empty() { "none".into() } else { rest.join(", ") });
@@ -278,6 +282,7 @@ fn counted(arguments: &[&str], environment: &[(&str, &str)], sums: &mut Sums) ->
     while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line);
         print!("{text}");
+        sums.failures.line(text.trim_end());
         if let Some((passed, failed)) = result(&text) {
             (sums.passed, sums.failed) = (sums.passed + passed, sums.failed + failed);
         }
@@ -374,7 +379,7 @@ mod tests {
         let counts = lines.map(super::result);
         assert_eq!(counts, [Some((12, 0)), Some((3, 2)), Some((1, 0)), None]);
         let skipped = vec!["ffmpeg: decode: not found".to_owned()];
-        let sums = super::Sums { passed: 15, failed: 2, attempts: String::new(), skipped };
+        let sums = super::Sums { passed: 15, failed: 2, skipped, ..super::Sums::default() };
         let line = "tests: 15 passed, 2 failed, 1 skipped (steps: 3 passed, 1 failed, 0 skipped)";
         assert_eq!(super::closing(&sums, [3, 1, 0]), line);
         assert_eq!(super::test_of("ffmpeg: real::decode: not found: x"), "real::decode");

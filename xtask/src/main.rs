@@ -7,6 +7,7 @@ mod circles;
 mod cluster;
 mod deb;
 mod dist;
+mod failures;
 mod instructions;
 mod mcu;
 mod metal;
