@@ -12,7 +12,7 @@
 //! homes.rs supply.rs table.rs                 the CPU of each task; supply of window tables
 //! tests/*.rs taskset.rs                       the tests by name
 //! demand.rs need.rs parts.rs                  demand of jobs; domains and loads
-//! verdict.rs utilisation.rs
+//! verdict.rs utilisation.rs densest.rs
 //! ```
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod blocking;
 mod compose;
 pub mod control;
 mod demand;
+pub mod densest;
 pub mod generate;
 mod global;
 mod homes;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use takt_analysis::densest::{densest, is_placed};
 use takt_analysis::online::{self, Answer, Kind, Verdict};
 use takt_analysis::tardiness;
 use takt_core::cpus::CpuSet;
@@ -297,39 +298,12 @@ fn system(file: &File) -> System {
     }
 }
 
-/// Whether tasks, or pieces of them, have CPUs of their own.
-fn is_placed(system: &System) -> bool {
-    let places = |policy: &PolicySpec| {
-        matches!(policy.scope, Scope::Partitioned | Scope::Clustered) || policy.splits().is_some()
-    };
-    places(&system.policy) || system.domains.iter().any(|domain| places(&domain.policy))
-}
-
 /// Behaviours that the file allows, with the name of each: sporadic jobs at random, or as densely as they may.
 fn behaviours(system: &System) -> Vec<(&'static str, System)> {
     let mut all = vec![("as described", system.clone())];
-    let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { .. });
-    let lighter = |t: &Task| t.program.execution != Execution::Declared;
-    if !system.tasks.iter().any(|t| sporadic(t) || lighter(t)) {
-        return all;
-    }
-    // A placement goes by the kind of releases, so sporadic tasks that are placed stay sporadic, later by a nanosecond at most.
-    let mut densest = |name, shift: i64| {
-        let mut close = system.clone();
-        for (index, task) in close.tasks.iter_mut().enumerate() {
-            if let Arrival::Sporadic { offset, period, .. } = task.arrival {
-                let later = units(shift * (index as i64 * 7 % 5));
-                task.arrival = match is_placed(system) {
-                    true => Arrival::Sporadic { offset: offset + later, period, spread: Span::from_ns(1) },
-                    false => Arrival::Periodic { offset: offset + later, period },
-                };
-            }
-            task.program.execution = Execution::Declared;
-        }
-        all.push((name, close));
-    };
-    densest("densest", 0);
-    densest("densest, shifted", 1);
+    let later = |shift: i64| move |index: usize| units(shift * (index as i64 * 7 % 5));
+    let (Some(close), Some(shifted)) = (densest(system, later(0)), densest(system, later(1))) else { return all };
+    all.extend([("densest", close), ("densest, shifted", shifted)]);
     all.push(("another seed", System { seed: system.seed.wrapping_add(1), ..system.clone() }));
     all
 }

@@ -3,11 +3,13 @@
 mod control;
 mod online;
 mod table;
+mod witness;
 mod words;
 
 pub use control::{ControlCpu, ControlEntry, ControlTask, Gains, Loops, Pole};
 pub use online::{DomainVerdict, OnlineCheck, TaskBound};
 pub use table::{CpuLoad, CutOff, PartitionLoad, PartitionVerdict, SliceLoad, TableCheck, WindowLoad};
+pub use witness::{Offset, Search, Witness, witness};
 pub(crate) use words::left_out;
 pub use words::{CheckText, not_realtime};
 

@@ -3,14 +3,15 @@
 mod power;
 
 use crate::failure::Failure;
+use crate::files;
 use crate::input::{Input, warn};
 use crate::outcome::{Outcome, Verdict};
 use crate::processes;
 use crate::progress::Progress;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use takt::Answer;
-use takt::check::CheckText;
+use takt::check::{CheckText, Search};
 use takt_workload::{Driver, Severity, Workload};
 
 /// Validate a workload and say whether it is schedulable, and by which test
@@ -24,6 +25,10 @@ pub(crate) struct Args {
     /// Print the CPU of each task even if the policy splits no task; JSON always has it
     #[arg(long, conflicts_with_all = ["canonical", "json"])]
     assignment: bool,
+    /// Simulate until a job misses its deadline, and name the job and the first releases. With FILE, also write the workload that misses it; an
+    /// existing file is kept
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "canonical")]
+    witness: Option<Option<PathBuf>>,
     /// Print one JSON object
     #[arg(long, conflicts_with = "canonical")]
     json: bool,
@@ -51,8 +56,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let progress = if tables { Progress::none() } else { Progress::busy("checking") };
     let check = takt::check::judge(&workload);
     progress.finish();
+    let search = args.witness.as_ref().map(|file| witness(&workload, file.as_deref())).transpose()?;
     if args.json {
         let mut object = serde_json::to_value(&check).map_err(io::Error::from)?;
+        if let Some(search) = &search {
+            object["witness"] = serde_json::to_value(search).map_err(io::Error::from)?;
+        }
         if let Some(power) = power {
             object["power"] = power.json();
         }
@@ -61,8 +70,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let mut more = if tables { Vec::new() } else { crate::modules::hashes(&workload.system) };
         more.extend(power.map_or(Vec::new(), |power| power.lines()));
         check.print(&CheckText { more, assignment: args.assignment }, &mut out)?;
+        if let Some(search) = &search {
+            search.print(&mut out)?;
+        }
     }
     Ok(if check.answer() == Answer::No { Verdict::No } else { Verdict::Done })
+}
+
+/// Searches a job that misses its deadline, and writes its workload.
+fn witness(workload: &Workload, file: Option<&Path>) -> Result<Search, Failure> {
+    let progress = Progress::busy("simulating");
+    let search = takt::check::witness(workload, || true);
+    progress.finish();
+    let search = search?;
+    if let (Some(file), Some(found)) = (file, &search.witness) {
+        let text = takt_workload::canonical(&found.workload);
+        files::write_new(file, &text, "name another file with `--witness`, or remove this one")?;
+    }
+    Ok(search)
 }
 
 /// A setting that this machine does not have is an error; one that this user may not use is a warning.

@@ -58,3 +58,54 @@ fn a_task_with_a_server_needs_no_runtime_to_be_placed() {
         assert!(said("deadline: 100ms, execution: 3ms", 2).contains("`b` has no `runtime`"));
     }
 }
+
+/// An exact no has a job that misses its deadline. The written workload misses exactly this deadline.
+#[test]
+fn a_no_has_a_witness() {
+    let text = "policy: rm\ncpus: 0\ntasks:\n- {name: slow, period: 14ms, spread: 6ms, runtime: 6ms}\n\
+                - {name: fast, period: 10ms, runtime: 5ms}\n";
+    let room = Room::with(text);
+    let said = room.takt(&["check", "w.yaml", "--witness=late.yaml"]).expect(1).stdout;
+    let (_, witness) = said.split_once("witness: ").unwrap_or_else(|| panic!("{said}"));
+    let expected = "slow#0, released at 0s, misses its deadline at 14ms, with releases as close as they may be\n  first releases: all tasks at 0s\n";
+    assert_eq!(witness, expected);
+    let found = &room.takt(&["check", "w.yaml", "--witness", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    let offsets = serde_json::json!([{"task": "slow", "offset_ns": 0}, {"task": "fast", "offset_ns": 0}]);
+    let expected = serde_json::json!({
+        "releases": "densest", "task": "slow", "job": 0, "release_ns": 0, "deadline_ns": 14_000_000, "offsets": offsets,
+    });
+    assert_eq!(found["witness"], expected);
+    let late = room.takt(&["sim", "late.yaml", "--json"]).json();
+    assert_eq!((&late["jobs"]["missed"], &late["tasks"][0]["missed"]), (&1.into(), &1.into()), "{late}");
+    assert_eq!(late["duration_ns"], 14_000_000);
+
+    // A file is kept, and none is written without a miss.
+    let before = room.text("late.yaml");
+    let refused = room.takt(&["check", "w.yaml", "--witness=late.yaml"]).expect(2).stderr;
+    assert!(refused.contains("error[file-exists]"), "{refused}");
+    assert_eq!(room.text("late.yaml"), before);
+    let room = Room::with(&text.replace("runtime: 6ms", "runtime: 4ms"));
+    let said = room.takt(&["check", "w.yaml", "--witness=late.yaml"]).expect(0).stdout;
+    assert!(said.ends_with("\nwitness: no job misses its deadline in a simulation of 140ms\n"), "{said}");
+    assert!(!room.path("late.yaml").exists());
+}
+
+/// Events come as often as their distance lets them, and jobs at listed instants when the file says so.
+#[test]
+fn a_witness_has_events_and_listed_jobs() {
+    let said = |tasks: &str| {
+        let room = Room::with(&format!(
+            "policy: edf\ncpus: 0\ntasks:\n- {{name: a, period: 10ms, runtime: 6ms}}\n- {tasks}\n"
+        ));
+        let done = room.takt(&["check", "w.yaml", "--witness=late.yaml", "--json"]);
+        let said: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        let missed = room.takt(&["sim", "late.yaml", "--json"]).json()["jobs"]["missed"].as_u64();
+        (said["witness"]["task"].clone(), said["witness"]["job"].clone(), missed >= Some(1))
+    };
+    assert_eq!(said("{name: e, event: {distance: 10ms}, deadline: 10ms, runtime: 5ms}"), ("e".into(), 0.into(), true));
+    let listed_event = "{name: e, event: {distance: 8ms, releases: [20ms]}, deadline: 8ms, runtime: 4ms}";
+    assert_eq!(said(listed_event), ("e".into(), 3.into(), true));
+    let listed = "{name: e, releases: [40ms], deadline: 8ms, runtime: 5ms}";
+    assert_eq!(said(listed), ("a".into(), 4.into(), true));
+}
