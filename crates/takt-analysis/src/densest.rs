@@ -12,7 +12,7 @@ pub fn is_placed(system: &System) -> bool {
     places(&system.policy) || system.domains.iter().any(|domain| places(&domain.policy))
 }
 
-/// The system with sporadic tasks as dense as they may be and each job as long as its task declares; `later` is added to the offset of
+/// The system with sporadic releases as close as they may be and each job as long as its task declares; `later` is added to the offset of
 /// a sporadic task by its number. `None` if that is the system itself. O(n) for n tasks.
 ///
 /// A placement depends on the kind of arrivals, so sporadic tasks that are placed stay sporadic, and each job is up to 1 ns late.

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use takt_core::model::TaskId;
+use takt_trace::page::TooLarge;
 use takt_workload::{Code, Diagnostic, Source, Unreadable, Workload};
 
 /// Whether what is printed there is coloured: on a terminal, unless `NO_COLOR` and its like say otherwise (`anstream`).
@@ -67,10 +68,22 @@ impl Failure {
         Failure::input(code, format!("cannot {action} `{}`: {error}", path.display()), takt_workload::remedy(error))
     }
 
-    /// Status 1: a file or standard output (`-`) cannot be written any more.
+    /// Status 2: a trace has too many pieces for a page.
+    pub(crate) fn too_large(large: &TooLarge) -> Failure {
+        let hint = "write a .jsonl trace and cut it, as in `takt trace convert TRACE PART.jsonl --from 1s --to 2s`";
+        Failure::input(Code::LimitExceeded, large, hint)
+    }
+    /// Status 1: a file or standard output (`-`) cannot be written any more, or the page of a trace ([`Failure::too_large`]). A reader that has read enough, as `head`, needs no message.
     pub(crate) fn write(path: &std::path::Path, error: &io::Error) -> Failure {
+        if let Some(large) = error.get_ref().and_then(|reason| reason.downcast_ref::<TooLarge>()) {
+            return Failure::too_large(large);
+        }
+        let closed = takt_linux::stdio::output_was_closed;
         let text = match path == std::path::Path::new("-") {
-            true if takt_linux::stdio::output_was_closed() => {
+            true if error.kind() == io::ErrorKind::BrokenPipe && !closed() => {
+                return Failure { status: 1, text: String::new() };
+            }
+            true if closed() => {
                 "cannot write standard output: it is closed\nhint: open it, as in `> FILE` or `> /dev/null`".to_owned()
             }
             true => format!("cannot write standard output: {error}\nhint: {}", takt_workload::remedy(error)),
@@ -116,12 +129,26 @@ impl From<takt::Error> for Failure {
     }
 }
 
-/// Standard output cannot be written. A reader that has read enough, as `head`, needs no message.
+/// Standard output cannot be written.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        if error.kind() == io::ErrorKind::BrokenPipe && !takt_linux::stdio::output_was_closed() {
-            return Failure { status: 1, text: String::new() };
-        }
         Failure::write(std::path::Path::new("-"), &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A page has its limit also where its records are written as they come.
+    #[test]
+    fn a_page_that_is_too_large_is_no_fault_of_the_disk() {
+        let large = io::Error::other(TooLarge { pieces: 20_000_001 });
+        let failure = Failure::write(Path::new("w.html"), &large);
+        assert!(failure.status == 2 && failure.is(Code::LimitExceeded), "{}", failure.text);
+        assert!(failure.text.contains("takt trace convert"), "{}", failure.text);
+        let full = Failure::write(Path::new("w.html"), &io::ErrorKind::StorageFull.into());
+        assert!(full.status == 1 && full.is(Code::UnwritableFile), "{}", full.text);
     }
 }

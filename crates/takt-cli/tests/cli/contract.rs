@@ -568,7 +568,8 @@ fn standard_output_that_cannot_be_written_is_status_1() {
 fn a_closed_pipe_ends_a_command_silently() {
     let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
     room.takt(&["sim", "w.yaml", "--trace", "t.jsonl"]).expect(0);
-    for arguments in ["check w.yaml", "sim w.yaml", "policies", "trace show t.jsonl", "trace why t.jsonl a#0"] {
+    let shown = ["check w.yaml", "sim w.yaml", "policies", "trace show t.jsonl", "trace why t.jsonl a#0"];
+    for arguments in shown.into_iter().chain(["sim w.yaml --duration 10s --trace -"]) {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let arguments: Vec<&str> = arguments.split(' ').collect();

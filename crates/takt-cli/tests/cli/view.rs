@@ -122,6 +122,19 @@ fn agrees(page: &Path, trace: &Trace) {
         let ran = own.fold(Span::ZERO, |sum, i| sum + (i.to - i.from));
         assert_eq!(found["ran"].as_f64(), Some(ran.ns() as f64), "{name}: {}", task.name);
     }
+    // The legend explains what is there.
+    let any = |test: fn(&takt_trace::timeline::Job) -> bool| line.jobs.iter().flatten().any(test);
+    let signs = [
+        ("release", any(|_| true)),
+        ("deadline", any(|job| job.deadline.is_some())),
+        ("completion", any(|job| matches!(job.finish, Some((_, Outcome::Completed))))),
+    ];
+    let legend = result["legend"].as_array().unwrap();
+    for (sign, there) in signs {
+        assert_eq!(legend.contains(&sign.into()), there, "{name}: {sign} in {legend:?}");
+    }
+    let differ = result["differences"].as_array().is_some_and(|all| !all.is_empty());
+    assert_eq!(legend.contains(&"difference".into()), differ, "{name}");
     let jobs = line.jobs.iter().flatten().take(500);
     let jobs: Vec<String> = jobs.map(|job| job_text(&labels[job.task.index()], job, line.end)).collect();
     assert_eq!(result["jobs"], serde_json::json!(jobs), "{name}");

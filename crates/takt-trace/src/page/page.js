@@ -539,6 +539,12 @@ async function main() {
       }[which]();
     })();
   }
+  // Whether the first visible pieces of a lane are narrower than an arrow.
+  function narrow(lane) {
+    const from = lower(lane.starts, view.from), some = lane.list.slice(from, from + 50).filter(p => t.start[p] < view.to);
+    const wide = some.filter(p => x(t.stop[p]) - x(t.start[p]) >= 5).length;
+    return some.length > 1 && wide * 2 < some.length;
+  }
   function taskRow(r, y) {
     const j = t.jobs[r.task], base = y + TASK_ROW - 5, top = y + 10;
     g.strokeStyle = colours.line;
@@ -595,19 +601,17 @@ async function main() {
         runsLate(Math.max(t.start[p], j.deadline[i]), t.stop[p]);
       }
     }
-    const withDeadlines = sorted(j, 'deadline').length + sorted(j, 'miss').length > 0;
-    const room = (right - left) / 14, dense = last - first > room;
+    // Arrows that would overlap, or cover the bars between them, are ticks: releases above, deadlines below.
+    const dense = last - first > (right - left) / 14 || r.lane.starts.length > 1 && narrow(r.lane);
     const tick = (px, colour, from, to) => { g.fillStyle = colour; g.fillRect(px, from, 1, to - from); };
-    if (withDeadlines) {
-      if (dense) {
-        // Arrows would overlap: ticks in their places.
-        marks(sorted(j, 'release'), 2, px => tick(px, colours.mark, y + 4, y + 8));
-      } else {
-        marks(sorted(j, 'release'), 3, px => arrow(px, y, true, false));
-        marks(sorted(j, 'deadline'), 3, px => arrow(px, y, false, false));
-        g.fillStyle = colours.mark;
-        marks(sorted(j, 'end'), 3, px => { g.beginPath(); g.arc(px, base, 2, 0, 7); g.fill(); });
-      }
+    if (dense) {
+      marks(sorted(j, 'release'), 2, px => tick(px, colours.mark, y + 4, y + 8));
+      marks(sorted(j, 'deadline'), 2, px => tick(px, colours.mark, base + 1, base + 4));
+    } else {
+      marks(sorted(j, 'release'), 3, px => arrow(px, y, true, false));
+      marks(sorted(j, 'deadline'), 3, px => arrow(px, y, false, false));
+      g.fillStyle = colours.mark;
+      marks(sorted(j, 'end'), 3, px => { g.beginPath(); g.arc(px, base, 2, 0, 7); g.fill(); });
     }
     marks(sorted(j, 'miss'), dense ? 2 : 4, px => dense ? tick(px, colours.red, y + 2, base) : arrow(px, y, false, true));
     g.strokeStyle = colours.red;
@@ -904,13 +908,15 @@ async function main() {
     listed.replaceChildren(element('h2', {textContent: 'Jobs released in this range' + (found.length >= 60 ? ' (the first 60)' : '')}), made, others);
   }
   function explain() {
-    let seen = 0;
+    let seen = -1;
     const known = new Set();
     for (const j of t.jobs) for (let i = 0; i < j.how.length; i++) if (j.how[i] !== seen) known.add(seen = j.how[i]);
-    const any = test => Array.from(known).some(test), made = [['↑', 'release'], ['↓', 'deadline'], ['●', 'completion']];
+    const any = test => Array.from(known).some(test);
     legend.replaceChildren();
     const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
-    if (any(how => how & HAS_DEADLINE)) for (const [sign, words] of made) add(sign, words);
+    if (known.size) add('↑', 'release');
+    if (any(how => how & HAS_DEADLINE)) add('↓', 'deadline');
+    if (any(how => (how & 7) === 1)) add('●', 'completion');
     if (any(how => how & MISSED)) add('↓', 'deadline missed', 'var(--red)');
     if (any(how => how & MISSED) || t.overdue.some(spans => spans.length)) add('▨', 'runs late', 'var(--red)');
     if (any(isCut)) add('✕', 'cut off, aborted or skipped', 'var(--red)');
@@ -920,7 +926,8 @@ async function main() {
     if (t.holds.some(spans => spans.length)) add('▬', 'above a bar: holds a resource', FILLS[0]);
     if (t.how.some(how => how & 8)) add('▤', 'handler');
     if (t.about.switches.length) add('┆', 'policy switched', SWITCH);
-    if (other) { add('▬', 'other trace: ' + other.about.heading, OTHER); add('▮', 'difference', 'var(--red)'); }
+    if (other) add('▬', 'other trace: ' + other.about.heading, OTHER);
+    if (other && diff.points.length) add('▮', 'difference', 'var(--red)');
   }
 
   // --- mouse and keys --------------------------------------------------------------------------------------------------
@@ -1071,6 +1078,7 @@ async function main() {
           preemptions: own.filter(p => (t.how[p] & 7) === 1).length, migrations, ran: t.lanes[index].ran.at(-1)};
       });
       result.cpus = t.cpus.map(lane => [lane.cpu, lane.ran.at(-1)]);
+      result.legend = Array.from(legend.children, entry => entry.lastChild.textContent);
       result.jobs = t.jobs.flatMap(j => Array.from(j.number, (number, i) => jobText(t, j.task, i))).slice(0, 500);
       // A hovered piece of each task: the page zooms to it first.
       result.hovers = [];

@@ -53,7 +53,8 @@ pub struct Offset {
     pub offset_ns: i64,
 }
 
-/// Simulates a workload until a job misses its deadline: as the file describes it, and as dense as it may be, with jobs as long as declared.
+/// Simulates a workload until a job misses its deadline: as the file describes it, and with releases as close as they may be
+/// and jobs as long as declared.
 /// The limit of each is two hyperperiods, or a million jobs. `proceed` is called now and then, and ends the search when it returns `false`.
 ///
 /// # Errors

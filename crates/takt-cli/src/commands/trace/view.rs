@@ -40,10 +40,7 @@ pub(super) fn view(
     let options = PageOptions { with, workload, tolerance };
     let page = page::page(first, &options);
     progress.finish();
-    let page = page.map_err(|e| {
-        let hint = "cut the trace, as in `takt trace convert TRACE PART.jsonl --from 1s --to 2s`";
-        Failure::input(Code::LimitExceeded, e, hint)
-    })?;
+    let page = page.map_err(|large| Failure::too_large(&large))?;
     files::write(output, page)?;
     Ok(Verdict::Done)
 }
