@@ -63,13 +63,27 @@ struct Job {
     /// How long it had CPUs, in how many pieces.
     ran: Span,
     pieces: i64,
+    /// How long it was blocked before, and since when it is.
+    slept: Span,
+    asleep: Option<Time>,
     granted: bool,
 }
 
 impl Job {
     /// It has not started.
     fn released(number: JobId, release: Time, deadline: Option<Time>, ready: (Time, u64), granted: bool) -> Job {
-        Job { number, release, deadline, ready, started: None, ran: Span::ZERO, pieces: 0, granted }
+        Job {
+            number,
+            release,
+            deadline,
+            ready,
+            started: None,
+            ran: Span::ZERO,
+            pieces: 0,
+            slept: Span::ZERO,
+            asleep: None,
+            granted,
+        }
     }
 }
 
@@ -295,6 +309,7 @@ impl<'a> Schedule<'a> {
                 let twice = std::mem::replace(&mut state.blocked, true);
                 if let Some(job) = state.handler.as_mut().or_else(|| state.jobs.first_mut()) {
                     job.started = None;
+                    job.asleep = job.asleep.or(Some(at));
                 }
                 if twice {
                     self.find(at, task, "block", format!("job {job} blocks while it is blocked"));
@@ -304,6 +319,9 @@ impl<'a> Schedule<'a> {
                 let state = &mut self.tasks[task.index()];
                 let was = std::mem::replace(&mut state.blocked, false);
                 state.yielded = false;
+                if let Some(job) = state.handler.as_mut().or_else(|| state.jobs.first_mut()) {
+                    job.slept = job.slept + job.asleep.take().map_or(Span::ZERO, |since| at - since);
+                }
                 if !was {
                     self.find(at, task, "block", format!("job {job} wakes up without having blocked"));
                 }
@@ -515,7 +533,7 @@ impl<'a> Schedule<'a> {
         late || spent || (utility && self.deadlocked) || self.trace.header.source != "sim"
     }
 
-    /// A job has consumed as much as it had CPUs.
+    /// A job has consumed as much as it had CPUs. The process of a blocked job of a run continues by itself, before the scheduler knows of its wake-up.
     fn consumed(&mut self, task: TaskId, job: &Job, consumed: Span, applied: Time) {
         if !self.system.speeds.is_empty() || self.conditions.consumption == Consumption::Unknown {
             return;
@@ -524,16 +542,15 @@ impl<'a> Schedule<'a> {
             (applied - since) * self.trace.header.places[place.index()].len() as i64
         });
         let exact = self.conditions.consumption == Consumption::Exact && self.system.windows.is_empty();
+        let asleep = job.slept + job.asleep.map_or(Span::ZERO, |since| applied - since);
+        let alone = if self.conditions.consumption == Consumption::Bounded { asleep } else { Span::ZERO };
         let had = job.ran + last;
         let slack = Span::from_ns(self.conditions.tolerance.ns().saturating_mul(job.pieces.max(1)));
         let number = job.number;
-        if consumed > had + slack {
-            self.find(
-                self.now,
-                task,
-                "consumption",
-                format!("job {number} has consumed {consumed}, and had CPUs for {had}"),
-            );
+        if consumed > had + alone + slack {
+            let blocked = if alone > Span::ZERO { format!(" and was blocked for {alone}") } else { String::new() };
+            let message = format!("job {number} has consumed {consumed}, and had CPUs for {had}{blocked}");
+            self.find(self.now, task, "consumption", message);
         } else if exact && consumed + slack < had {
             self.find(
                 self.now,

@@ -138,6 +138,10 @@ fn units(n: i64) -> Span {
     Span::from_ns(n * UNIT)
 }
 
+fn run(work: Span) -> Step {
+    Step::Run(work)
+}
+
 fn policy(name: &str) -> PolicySpec {
     let mut policy = PolicySpec::from_name(name).unwrap_or_else(|| panic!("no policy is called {name}"));
     for (index, setting) in policy.profile.settings.iter().enumerate() {
@@ -167,7 +171,6 @@ fn task(row: &Row) -> Task {
         reservation: Some(Reservation::new(runtime.min(period), period)),
         ..Task::default()
     };
-    let run = Step::Run;
     match row.shape {
         Shape::Plain => {}
         Shape::Locked(r) => {
@@ -247,6 +250,31 @@ fn findings(trace: &Trace, system: &System) -> Vec<String> {
     found.extend(arrivals(trace, system, Span::ZERO));
     found.extend(schedule(trace, system, &EXACT).findings);
     found.iter().map(ToString::to_string).collect()
+}
+
+/// The process of a blocked job of a run continues by itself: the record of its wake-up can be late by up to the whole time for which it was blocked.
+#[test]
+fn a_blocked_job_of_a_run_consumes_at_most_its_blocked_time_besides() {
+    let ms = Span::from_ms;
+    let mut task = Task { deadline: Some(ms(20)), runtime: Some(ms(4)), ..Task::default() };
+    task.arrival = Arrival::Periodic { offset: Span::ZERO, period: ms(20) };
+    task.program.steps = vec![run(ms(2)), Step::Sleep(ms(5)), run(ms(2))];
+    let cpu = CpuSet::single(0);
+    let system = System { tasks: vec![Task { affinity: cpu, ..task }], ..System::new(cpu, policy("edf")) };
+    let right = trace_of(&system, ms(20)).expect("a system of EDF");
+    let found = |used: i64, consumption| {
+        let mut trace = right.clone();
+        for record in &mut trace.records {
+            if let RecordKind::Finish { consumed, .. } = &mut record.record.kind {
+                *consumed = Work::nominal(ms(used));
+            }
+        }
+        let conditions = Conditions { tolerance: Span::ZERO, consumption, changed: false };
+        let found = schedule(&trace, &system, &conditions).findings;
+        found.iter().any(|finding| finding.to_string().ends_with("[consumption]"))
+    };
+    assert_eq!([4, 5, 9, 10].map(|used| found(used, Consumption::Bounded)), [false, false, false, true]);
+    assert_eq!([4, 5].map(|used| found(used, Consumption::Exact)), [false, true]);
 }
 
 #[test]
