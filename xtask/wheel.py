@@ -1,6 +1,7 @@
-"""Packs the static program as a wheel, for `cargo xtask dist`: wheel.py PROGRAM VERSION PLATFORMS SECONDS FOLDER.
+"""Packs the static program as a wheel, for `cargo xtask dist`: wheel.py PROGRAM VERSION PLATFORMS SECONDS SHARE FOLDER.
 
-A wheel is a zip file with the program among its scripts, which pip copies beside Python's own. All files have the date of the commit.
+A wheel is a zip file with the program among its scripts, which pip copies beside Python's own. Manual pages and completions are in the folder SHARE,
+and pip copies them below `share` of the same prefix. All files have the date of the commit.
 """
 
 import base64
@@ -10,7 +11,7 @@ import sys
 import time
 import zipfile
 
-program, version, platforms, seconds, folder = sys.argv[1:]
+program, version, platforms, seconds, share, folder = sys.argv[1:]
 root = pathlib.Path(__file__).resolve().parent.parent
 name = f"takt_rt_cli-{version}"
 tag = f"py3-none-{platforms}"
@@ -33,6 +34,11 @@ contents = [
     *(
         (f"{name}.dist-info/licenses/{licence}", 0o644, (root / licence).read_bytes())
         for licence in ("LICENSE-APACHE", "LICENSE-MIT")
+    ),
+    *(
+        (f"{name}.data/data/share/{path.relative_to(share)}", 0o644, path.read_bytes())
+        for path in sorted(pathlib.Path(share).rglob("*"))
+        if path.is_file()
     ),
     (f"{name}.dist-info/METADATA", 0o644, metadata.encode()),
     (f"{name}.dist-info/WHEEL", 0o644, f"Wheel-Version: 1.0\nGenerator: takt\nRoot-Is-Purelib: false\n{tags}".encode()),

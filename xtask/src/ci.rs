@@ -3,7 +3,7 @@
 use crate::campaign::PACKAGES;
 use crate::failures::Failures;
 use crate::workspace::{Outcome, cargo, metadata, root};
-use crate::{aarch64, cluster, instructions, mcu, metal, python, site, tidy, vm};
+use crate::{aarch64, cluster, dist, instructions, mcu, metal, python, site, tidy, vm};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -96,6 +96,7 @@ const CI: &[Step] = &[
         name: "documentation",
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
+    Step { name: "files of a release, twice", run: |_, _| dist::step() },
     Step { name: "service under systemd", run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "virtual machines", run: |until, _| vm::run(&vm::Options::until(until)) },
     Step {

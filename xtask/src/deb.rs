@@ -72,6 +72,12 @@ impl Options {
 /// The profile of programs for users.
 pub(crate) const PROFILE: &str = "packaged";
 
+/// The profile of programs for comparisons: the quickest to build.
+pub(crate) const QUICK: &str = "emulated";
+
+/// The variable of Cargo with flags of the compiler.
+pub(crate) const FLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
+
 /// Builds `takt` as it is released, and packs it.
 pub(crate) fn run(options: &Options) -> Outcome {
     if let Err(why) = requirements() {
@@ -107,29 +113,36 @@ pub(crate) fn native() -> Result<Machine> {
     }
 }
 
-/// Builds the static `takt` for a kind of machine, and gives its path. Rust's own linker and C library serve for each of them. A program for users has the
-/// commit in its version, and no path of this machine.
+/// Builds the static `takt` of this repository ([`build_in`]).
 ///
 /// # Errors
 /// When it cannot be built.
 pub(crate) fn build(machine: Machine, profile: &str) -> Result<PathBuf> {
+    let metadata = metadata()?;
+    let target = metadata["target_directory"].as_str().context("no target directory")?;
+    build_in(&root(), target.as_ref(), machine, profile)
+}
+
+/// Builds the static `takt` of a folder for a kind of machine, and gives its path in the folder `target`. Rust's own linker and C library serve for each of
+/// them. No program has a path of this machine, and a program for users has the commit in its version.
+///
+/// # Errors
+/// When it cannot be built.
+pub(crate) fn build_in(folder: &Path, target: &Path, machine: Machine, profile: &str) -> Result<PathBuf> {
     ensure!(
         has_target(machine.target()),
         "the Rust target {0} is not installed: rustup target add {0}",
         machine.target()
     );
     let mut command = cargo(&["build", "--locked", "-p", "takt-cli", "--bin", "takt", "--profile", profile]);
-    command.args(["--target", machine.target()]).envs(linker(machine));
+    command.current_dir(folder).arg("--target-dir").arg(target);
+    command.args(["--target", machine.target()]).envs(linker(machine)).env(FLAGS, remapped(folder)?);
     if profile == PROFILE {
         command.env("TAKT_VERSION", full_version()?).env("CARGO_INCREMENTAL", "0");
-        command.env("CARGO_ENCODED_RUSTFLAGS", remapped()?);
     }
     let built = command.status()?;
     ensure!(built.success(), "takt cannot be built for {}: {built}", machine.target());
-    let metadata = metadata()?;
-    let target = Path::new(metadata["target_directory"].as_str().context("no target directory")?);
-    let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(machine.target()).join(folder).join("takt"))
+    Ok(target.join(machine.target()).join(profile).join("takt"))
 }
 
 /// The variable that tells Cargo the linker for a kind of machine, where that is another one than this.
@@ -138,12 +151,12 @@ pub(crate) fn linker(machine: Machine) -> Option<(String, &'static str)> {
     (native().ok() != Some(machine) && std::env::var_os(&variable).is_none()).then_some((variable, "rust-lld"))
 }
 
-/// Flags of the compiler by which sources have the same names on every machine.
-fn remapped() -> Result<String> {
+/// Flags of the compiler by which the sources of a folder have the same names on every machine.
+pub(crate) fn remapped(folder: &Path) -> Result<String> {
     let home = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
     let cargo = home("CARGO_HOME").or(home("HOME").map(|home| home.join(".cargo"))).context("no home of Cargo")?;
     let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    let mut flags = vec![flag(&root(), "/takt")];
+    let mut flags = vec![flag(folder, "/takt")];
     // The name of the folder of a registry has a hash of its address.
     for entry in fs::read_dir(cargo.join("registry/src")).into_iter().flatten() {
         flags.push(flag(&entry?.path(), "/registry"));

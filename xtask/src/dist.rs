@@ -5,7 +5,8 @@
 //! A file whose tool is missing is left out, with the command that installs the tool, and the exit status is 3.
 
 use crate::deb::{self, Machine, Tree, epoch, output, program};
-use crate::workspace::{has_target, root};
+use crate::results;
+use crate::workspace::{Outcome, built, has_target, root};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
@@ -45,25 +46,36 @@ const APPLETS: [&str; 28] = [
     "wc",
 ];
 
-/// Machines and the folder of the files.
+/// Machines, the folder of the files, and whether a second build must give the same files.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     machines: Vec<Machine>,
     directory: PathBuf,
+    twice: bool,
 }
 
 impl Options {
     /// `None`: such a call is not known.
     pub(crate) fn parse(arguments: &[&str]) -> Option<Options> {
-        let mut options = Options { machines: Vec::new(), directory: root().join("target/dist") };
-        for pair in arguments.chunks(2) {
-            match *pair {
-                ["--target", target] => {
-                    options.machines.push(Machine::ALL.into_iter().find(|machine| machine.target() == target)?);
+        let mut options = Options { machines: Vec::new(), directory: root().join("target/dist"), twice: false };
+        let mut rest = arguments;
+        loop {
+            rest = match rest {
+                [] => break,
+                ["--target", target, rest @ ..] => {
+                    options.machines.push(Machine::ALL.into_iter().find(|machine| machine.target() == *target)?);
+                    rest
                 }
-                ["--out", directory] => options.directory = std::path::absolute(directory).ok()?,
+                ["--out", directory, rest @ ..] => {
+                    options.directory = std::path::absolute(directory).ok()?;
+                    rest
+                }
+                ["--twice", rest @ ..] => {
+                    options.twice = true;
+                    rest
+                }
                 _ => return None,
-            }
+            };
         }
         if options.machines.is_empty() {
             options.machines = Machine::ALL.to_vec();
@@ -74,7 +86,11 @@ impl Options {
 
 /// Builds the programs, and packs them.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    match made(options) {
+    let made = match options.twice {
+        true => twice(options, deb::PROFILE),
+        false => made(options, deb::PROFILE),
+    };
+    match made {
         Ok(missing) if missing.is_empty() => ExitCode::SUCCESS,
         Ok(missing) => {
             missing.iter().for_each(|line| eprintln!("missing: {line}"));
@@ -87,8 +103,62 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
 }
 
+/// The step of continuous integration, with this machine's program in the form that is built most quickly: the same files twice, and the results of the
+/// ordinary program.
+pub(crate) fn step() -> Outcome {
+    let compared = || -> Result<Vec<String>> {
+        let directory = tempfile::tempdir()?;
+        let native = deb::native()?;
+        let options = Options { machines: vec![native], directory: directory.path().to_owned(), twice: true };
+        let missing = twice(&options, deb::QUICK)?;
+        let program = deb::build(native, deb::QUICK)?;
+        results::equal(&built()?, "the static program", || Command::new(&program))?;
+        Ok(missing)
+    };
+    match compared() {
+        Ok(missing) => {
+            missing.iter().for_each(|line| println!("missing: {line}"));
+            Outcome::Passed
+        }
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+/// Makes all files, builds the same commit again in a folder of another name, packs it again, and compares the checksums.
+fn twice(options: &Options, profile: &str) -> Result<Vec<String>> {
+    let version = deb::full_version()?;
+    ensure!(
+        !version.contains("changed"),
+        "two builds are compared of a commit, and files have changed since then: commit them"
+    );
+    let missing = made(options, profile)?;
+    let below = root().join("target");
+    fs::create_dir_all(&below)?;
+    let folder = tempfile::Builder::new().prefix("second-").tempdir_in(below)?;
+    let copy = folder.path().join("the same commit");
+    output(Command::new("git").args(["clone", "--quiet", "--local"]).arg(root()).arg(&copy))?;
+    let build = |machine| deb::build_in(&copy, &folder.path().join("target"), machine, profile);
+    let own = build(deb::native()?)?;
+    let files = folder.path().join("files");
+    fs::create_dir(&files)?;
+    for machine in options.machines.iter().filter(|machine| has_target(machine.target())) {
+        let takt = if *machine == deb::native()? { own.clone() } else { build(*machine)? };
+        pack(*machine, &takt, &own, busybox(*machine), &files)?;
+    }
+    let [first, second] = [sums(&options.directory)?, sums(&files)?];
+    let differing: Vec<&str> = second.lines().filter(|line| !first.lines().any(|other| other == *line)).collect();
+    differing.iter().for_each(|line| println!("{line}  (second build)"));
+    ensure!(
+        differing.is_empty() && first.len() == second.len(),
+        "{} files have other bytes in a second build",
+        differing.len()
+    );
+    println!("{} files have the same bytes in a second build", second.lines().count());
+    Ok(missing)
+}
+
 /// Makes all files, and returns the tools that are missing, with the commands that install them.
-fn made(options: &Options) -> Result<Vec<String>> {
+fn made(options: &Options, profile: &str) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     fs::create_dir_all(&options.directory)?;
     for old in files(&options.directory)? {
@@ -101,17 +171,19 @@ fn made(options: &Options) -> Result<Vec<String>> {
     // It writes the manual pages of all.
     let native = deb::native()?;
     let own = match buildable(&native) {
-        Ok(native) => deb::build(native, deb::PROFILE)?,
+        Ok(native) => deb::build(native, profile)?,
         Err(why) => return Ok(vec![why]),
     };
-    let version = output(Command::new(&own).arg("--version"))?;
-    let wanted = format!("takt {}\n", deb::full_version()?);
-    ensure!(version == wanted, "the program calls itself {version}, not {wanted}");
+    if profile == deb::PROFILE {
+        let version = output(Command::new(&own).arg("--version"))?;
+        let wanted = format!("takt {}\n", deb::full_version()?);
+        ensure!(version == wanted, "the program calls itself {version}, not {wanted}");
+    }
     for machine in &options.machines {
         match buildable(machine) {
             Err(why) => missing.push(why),
             Ok(machine) => {
-                let takt = if machine == native { own.clone() } else { deb::build(machine, deb::PROFILE)? };
+                let takt = if machine == native { own.clone() } else { deb::build(machine, profile)? };
                 missing.extend(pack(machine, &takt, &own, busybox(machine), &options.directory)?);
             }
         }
@@ -141,7 +213,7 @@ fn pack(
         Ok(()) => drop(deb::pack(machine, takt, own, directory)?),
         Err(why) => missing.push(format!("the Debian package for {}: {why}", machine.name())),
     }
-    match wheel(machine, takt, directory)? {
+    match wheel(machine, takt, own, directory)? {
         Ok(()) => {}
         Err(why) => missing.push(format!("the wheel for {}: {why}", machine.name())),
     }
@@ -271,7 +343,7 @@ fn image(machine: Machine, program: &[u8], busybox: &[u8], directory: &Path) -> 
 }
 
 /// A wheel, or the command that installs Python.
-fn wheel(machine: Machine, takt: &Path, directory: &Path) -> Result<Result<(), String>> {
+fn wheel(machine: Machine, takt: &Path, own: &Path, directory: &Path) -> Result<Result<(), String>> {
     let has_python = Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     if !has_python {
         return Ok(Err("python3 is not installed: apt-get install python3".into()));
@@ -279,8 +351,11 @@ fn wheel(machine: Machine, takt: &Path, directory: &Path) -> Result<Result<(), S
     let cpu = machine.target().split('-').next().unwrap_or_default();
     // A static program needs no C library, so each one will do.
     let platforms = format!("manylinux_2_17_{cpu}.manylinux2014_{cpu}.musllinux_1_1_{cpu}");
+    let tree = Tree::new(directory.join(format!("tree-{}", std::process::id())))?;
+    tree.reference(own, "share", "site-functions")?;
     let mut pack = Command::new("python3");
-    pack.arg(root().join("xtask/wheel.py")).arg(takt).args([deb::version()?, platforms, epoch()?]).arg(directory);
+    pack.arg(root().join("xtask/wheel.py")).arg(takt).args([deb::version()?, platforms, epoch()?]);
+    pack.arg(tree.path("share")).arg(directory);
     output(&mut pack).map(|_| Ok(()))
 }
 
@@ -342,8 +417,8 @@ mod tests {
     #[test]
     fn options_name_targets_and_a_directory() {
         assert_eq!(Options::parse(&[]).unwrap().machines, Machine::ALL);
-        let options = Options::parse(&["--target", "aarch64-unknown-linux-musl", "--out", "/a"]).unwrap();
-        assert_eq!(options, Options { machines: vec![Machine::Arm64], directory: "/a".into() });
+        let options = Options::parse(&["--target", "aarch64-unknown-linux-musl", "--twice", "--out", "/a"]).unwrap();
+        assert_eq!(options, Options { machines: vec![Machine::Arm64], directory: "/a".into(), twice: true });
         for wrong in [&["--target"][..], &["--target", "arm64"], &["arm64"]] {
             assert_eq!(Options::parse(wrong), None, "{wrong:?}");
         }

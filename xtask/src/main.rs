@@ -14,6 +14,7 @@ mod metal;
 mod phrases;
 mod policy_names;
 mod python;
+mod results;
 mod sentences;
 mod site;
 mod tidy;
@@ -50,6 +51,7 @@ usage: cargo xtask COMMAND
   dist [OPTIONS]     all files of a release: static programs, archives, Debian packages, wheels, container images, checksums
      --target TARGET  x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; both by default
      --out DIRECTORY  target/dist by default
+     --twice         builds the commit again in another folder, and compares the bytes
   site [--out DIRECTORY]  the documents and a gallery of all workloads as a site with search (mdBook); target/site by default
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
