@@ -157,6 +157,12 @@ fn twice(options: &Options, profile: &str) -> Result<Vec<String>> {
     Ok(missing)
 }
 
+/// Makes the files for this machine in a folder, and returns the tools that are missing, with the commands that install them.
+pub(crate) fn native_files(directory: &Path) -> Result<Vec<String>> {
+    let options = Options { machines: vec![deb::native()?], directory: directory.to_owned(), twice: false };
+    made(&options, deb::PROFILE)
+}
+
 /// Makes all files, and returns the tools that are missing, with the commands that install them.
 fn made(options: &Options, profile: &str) -> Result<Vec<String>> {
     let mut missing = Vec::new();

@@ -17,7 +17,9 @@ mod python;
 mod results;
 mod sentences;
 mod site;
+mod strangers;
 mod tidy;
+mod times;
 mod vm;
 mod workspace;
 
@@ -52,7 +54,9 @@ usage: cargo xtask COMMAND
      --target TARGET  x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; both by default
      --out DIRECTORY  target/dist by default
      --twice         builds the commit again in another folder, and compares the bytes
+  strangers          each way of installation in an empty Debian (debootstrap): a first minute with it, and its removal
   site [--out DIRECTORY]  the documents and a gallery of all workloads as a site with search (mdBook); target/site by default
+  times [TAKT]       CPU time of the static program, or of TAKT, beside the ordinary one: bench simulate and analyze
   metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
@@ -94,6 +98,9 @@ fn main() -> ExitCode {
             Some(options) => return site::run(&options),
             None => return usage(),
         },
+        ["strangers"] => strangers::run(),
+        ["times"] => times::run(None),
+        ["times", other] => times::run(Some(other.as_ref())),
         ["metal"] => metal::run(),
         ["mcu"] => mcu::run(mcu::Part::Usual),
         ["mcu", "--all"] => mcu::run(mcu::Part::All),

@@ -57,7 +57,7 @@ impl Apt {
 }
 
 /// The mirror of the Debian archive in this machine's apt sources.
-fn mirror() -> Option<String> {
+pub(crate) fn mirror() -> Option<String> {
     let files = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
     files.iter().filter_map(|file| fs::read_to_string(file).ok()).find_map(|text| mirror_in(&text))
 }

@@ -4,7 +4,7 @@
 //! time that does not depend on other load. QEMU emulates the processor and counts its instructions as time, so
 //! a run is the same every time. That proves logic, order and counts, and says nothing about the latencies of hardware.
 
-mod apt;
+pub(crate) mod apt;
 mod initramfs;
 mod kernel;
 mod power;
