@@ -24,7 +24,7 @@ struct Way {
     manual: &'static str,
     /// Ends with status 0 if the shell completes the arguments of `takt`.
     completion: &'static str,
-    /// Without a package manager the empty folder `/run/takt` is left until the machine starts again.
+    /// Without a package manager the empty folder `/run/takt` is left until the machine starts again. pip leaves empty folders.
     remove: &'static str,
 }
 
@@ -51,7 +51,7 @@ const WAYS: [Way; 3] = [
         environment: "PATH=/opt/python/bin:$PATH",
         manual: "man takt-sim",
         completion: "bash -c '. /opt/python/share/bash-completion/completions/takt && complete -p takt'",
-        remove: "/opt/python/bin/pip uninstall --yes takt-rt-cli && rmdir /run/takt",
+        remove: "/opt/python/bin/pip uninstall --yes takt-rt-cli && find /opt/python/share -type d -empty -delete && rmdir /run/takt",
     },
 ];
 
@@ -174,14 +174,16 @@ fn inside(place: &Path, script: &str) -> Command {
     command
 }
 
-/// All paths of a root, without those of the kernel.
+/// All paths of a root, without those of the kernel and the cache of `man`.
 fn paths(place: &Path) -> Result<BTreeSet<PathBuf>> {
     let (mut found, mut open) = (BTreeSet::new(), vec![place.to_owned()]);
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let entry = entry?;
             let path = entry.path();
-            if entry.file_type()?.is_dir() && !["proc", "dev", "sys"].iter().any(|name| path == place.join(name)) {
+            if entry.file_type()?.is_dir()
+                && !["proc", "dev", "sys", "var/cache/man"].iter().any(|name| path == place.join(name))
+            {
                 open.push(path.clone());
             }
             found.insert(path);
