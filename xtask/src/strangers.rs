@@ -151,7 +151,7 @@ fn first_minute(way: &Way, place: &Path) -> Result<()> {
     let Way { name, install, environment, manual, completion, .. } = way;
     // Each line is a command that fails alone.
     let script = format!(
-        "{install}\n{environment}\ncd /tmp/stranger\n{FIRST_MINUTE}\n{manual} > manual\ngrep -q -e --duration manual\n{completion}\n"
+        "{install}\n{environment}\ncd /tmp/stranger\n{FIRST_MINUTE}\n{manual} > manual\ngrep -q duration manual\n{completion}\n"
     );
     output(&mut inside(place, &script)).with_context(|| format!("{name}: {script}"))?;
     fs::remove_dir_all(work)?;
