@@ -35,3 +35,9 @@ def alone() -> Iterator[None]:
     with open(Path(tempfile.gettempdir()) / f"takt-tests-{os.getuid()}.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes that a process has started and that live."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(word) for word in found.split()]

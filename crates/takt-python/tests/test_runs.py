@@ -3,6 +3,7 @@
 import fcntl
 import glob
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 import takt_rt as takt
 from takt_rt import _program
 
-from conftest import needs_program
+from conftest import children_of, needs_program
 
 pytestmark = [needs_program, pytest.mark.usefixtures("alone")]
 
@@ -40,12 +41,6 @@ def left() -> list[str]:
         if b"987654" in words:
             found.append(process.name)
     return found
-
-
-def children_of(parent: int) -> list[int]:
-    """The processes that a process has started and that live."""
-    found = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-    return [int(word) for word in found.split()]
 
 
 def test_a_run_ends_with_python(tmp_path: Path) -> None:
@@ -101,6 +96,8 @@ def test_a_run_has_the_counts_of_its_simulation() -> None:
     assert run.gantt(end="200ms", title="a run").svg.startswith("<svg")
     assert repr(run).startswith("<Run of workload.yaml, 1 s: 30 jobs released")
     assert any("cpus" in note or "CPU" in note for note in run.notes)
+    assert run.text.startswith("workload.yaml: policy edf (uniprocessor), CPU 0, mechanism ") and "\nscheduling latency (" in run.text
+    assert re.search(r"^a +\S+ +20 ", run.text, re.MULTILINE), run.text
 
 
 def test_a_run_without_a_trace_has_no_jobs() -> None:

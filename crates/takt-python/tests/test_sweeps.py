@@ -6,6 +6,8 @@ import os
 import pickle
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ import nanoarrow
 import pytest
 import takt_rt as takt
 
-from conftest import ROOT, Run, needs_program
+from conftest import ROOT, Run, children_of, needs_program
 
 pytestmark = needs_program
 
@@ -138,6 +140,24 @@ def test_faults_of_a_file_are_those_of_a_load(text: str, tmp_path: Path) -> None
         takt.sweep.load(file, policies=["edf"], loads=[1])
     assert raised.value.diagnostics == native.value.diagnostics
     assert str(raised.value) == str(native.value)
+
+
+def test_a_sweep_ends_with_python(tmp_path: Path) -> None:
+    state, script = tmp_path / "state", tmp_path / "script.py"
+    call = f"takt.sweep.schedulability(points=[3.4], sets=5_000_000, tests='gfb', state={os.fspath(state)!r})"
+    script.write_text(f"import takt_rt as takt\n{call}\n")
+    until = time.monotonic() + 60
+    with subprocess.Popen([sys.executable, os.fspath(script)]) as python:
+        # Without results, it is saved at the begin.
+        while not (state.exists() and '"done":[[' in state.read_text()) and time.monotonic() < until:
+            time.sleep(0.05)
+        (program,) = children_of(python.pid)
+        python.kill()
+    while Path(f"/proc/{program}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{program}").exists()
+    # Its state is complete, and no process holds it: another call continues it.
+    assert 0 < takt.sweep.merge([state], partial=True).table["sets"][0] < 5_000_000
 
 
 def test_an_interrupt_saves_the_state(tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ fn steps(args: &Args) -> Outcome {
         isolate: None,
         no_control: false,
         sysfs_root: args.sysfs_root.clone(),
+        text: None,
         record: None,
         metrics: None,
         on_window: args.window.clone(),

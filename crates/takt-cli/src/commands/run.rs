@@ -77,6 +77,9 @@ pub(crate) struct Args {
     /// Control the power management of an imitated machine, whose files are below this directory
     #[arg(long, value_name = "DIR", hide = true)]
     pub(super) sysfs_root: Option<std::path::PathBuf>,
+    /// Write the text of the result into this file beside `--json`, for the Python package
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(super) text: Option<std::path::PathBuf>,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     pub(super) record: Option<std::path::PathBuf>,
@@ -261,6 +264,11 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
     // A client that requested the end must get it, even if standard output is a pipe without a reader.
     let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
+    let for_people = |mut out: &mut dyn Write, switched| -> io::Result<()> {
+        print(&mut out, &workload, &report, (&summary, switched), realtime)?;
+        crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
+        out.flush()
+    };
     // A failure to print must not keep the files from their ends.
     let show = || -> Result<(), Failure> {
         if let Some(narrator) = demos {
@@ -276,9 +284,11 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
                 more["switched"] = json!({"at_ns": at.ns(), "policy": policy});
             }
             summary.write_json(more, notes.concat(), causes, &mut out)?;
+            if let Some(path) = &args.text {
+                for_people(&mut BufWriter::new(std::fs::File::create(path)?), switched)?;
+            }
         } else if args.output.for_people() {
-            print(&mut out, &workload, &report, (&summary, switched), realtime)?;
-            crate::modules::failures(&workload).iter().try_for_each(|note| writeln!(out, "{note}"))?;
+            for_people(&mut out, switched)?;
         }
         Ok(())
     };

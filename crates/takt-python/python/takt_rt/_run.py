@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from ._errors import RunError
-from ._native import Gantt, Table, _Records, _tasks_of_run
+from ._native import Gantt, Table, _in_python, _Records, _tasks_of_run
 from ._program import carry_out, failure, path_of
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ _ENDS = [(signal.SIGINT, 1.0), (signal.SIGTERM, 3.0), (signal.SIGTERM, 3.0)]
 class Run:
     """A real run that has ended."""
 
-    def __init__(self, name: str, json_text: str, output: str, records: _Records | None) -> None:
+    def __init__(self, name: str, json_text: str, text: str, output: str, records: _Records | None) -> None:
         self._name = name
+        self._text = text
         self._json = json_text
         self._result: dict[str, Any] = json.loads(json_text)
         self._output = output
@@ -51,6 +52,11 @@ class Run:
     def result(self) -> dict[str, Any]:
         """The object of `takt run --json`."""
         return self._result
+
+    @property
+    def text(self) -> str:
+        """The text of `takt run`."""
+        return self._text
 
     @property
     def duration(self) -> int:
@@ -97,17 +103,20 @@ class Run:
 def run(name: str, path: str | PathLike[str] | None, text: str, options: Sequence[str], trace: bool) -> Run:
     """Runs the workload of a file, or of a text without one. `options` are those of the command line."""
     with tempfile.TemporaryDirectory(prefix="takt-") as folder:
-        records = Path(folder) / "run.jsonl"
+        records, shown = Path(folder) / "run.jsonl", Path(folder) / "run.txt"
         traced = [f"--trace={records}"] if trace else []
-        arguments = ["run", "--json", *options, *traced, "-" if path is None else path_of(path)]
+        arguments = ["run", "--json", f"--text={shown}", *options, *traced, "-" if path is None else path_of(path)]
         finished = carry_out(arguments, _ENDS, None if path is not None else text)
         # A run that ends early has a result, too.
         if finished.status not in (0, 1) or not finished.out.startswith("{"):
             raise failure(finished, name if path is None else None)
+        text = _in_python(shown.read_text("utf-8"))
+        if path is None:
+            text = name + text.removeprefix("-")
         if not trace:
-            return Run(name, finished.out, finished.err, None)
+            return Run(name, finished.out, text, finished.err, None)
         try:
-            return Run(name, finished.out, finished.err, _Records(records))
+            return Run(name, finished.out, text, finished.err, _Records(records))
         except RuntimeError as error:
             # A full disk, for instance, which the program has told.
             raise RunError(finished.status, f"{error}\n{finished.err}".strip()) from error
