@@ -28,7 +28,7 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 26] = [
+const NOT_RUN: [(&str, &str); 27] = [
     ("takt top", "draws on a terminal; its tests do that"),
     ("takt ctl", "needs a run beside it; a test of the control of runs carries these out"),
     ("curl ", "needs a run beside it; tests read the metrics of a run without it"),
@@ -39,6 +39,7 @@ const NOT_RUN: [(&str, &str); 26] = [
     ("cargo xtask", "would run this test"),
     ("dpkg --install", "changes the machine; `cargo xtask service` installs the package in a virtual machine"),
     ("pip install ./crates/takt-python", "changes the user's installation; `cargo xtask python` builds the wheel"),
+    ("python3 crates/takt-python/bench.py", "takes minutes; a test of the package runs a smaller form"),
     ("podman ", "needs podman, and an image of `cargo xtask dist`"),
     ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo build --profile module", "run by the tests of `takt-wasm`, which need the module"),
