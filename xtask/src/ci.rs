@@ -12,11 +12,13 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use takt_testing::Capability;
 
-/// The limit of all steps of a tier together. The virtual machines and 64-bit ARM, which come last, do not begin what would take longer.
+/// The limit of all steps of a tier together. The last ones, from the virtual machines on, do not begin what would take longer.
 const TIME: Duration = Duration::from_secs(50 * 60);
 
-/// The time of 64-bit ARM on two CPUs, its build included.
+/// The times of the last steps on two CPUs, their builds included.
 const ARM: Duration = Duration::from_secs(4 * 60);
+const SUITES: Duration = Duration::from_secs(2 * 60);
+const TWICE: Duration = Duration::from_secs(5 * 60);
 
 /// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
 const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
@@ -96,15 +98,16 @@ const CI: &[Step] = &[
         name: "documentation",
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
-    Step { name: "files of a release, twice", run: |_, _| dist::step() },
     Step { name: "service under systemd", run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "virtual machines", run: |until, _| vm::run(&vm::Options::until(until)) },
+    Step { name: "64-bit ARM", run: |until, _| in_time(until, ARM, "cargo xtask aarch64", aarch64::run) },
     Step {
-        name: "64-bit ARM",
-        run: |until, _| match Instant::now() + ARM > until {
-            true => Outcome::Skipped("too little time is left; `cargo xtask aarch64` runs it alone".into()),
-            false => aarch64::run(),
-        },
+        name: "Python package in suites of Debian",
+        run: |until, _| in_time(until, SUITES, "cargo xtask python --suites", python::in_suites),
+    },
+    Step {
+        name: "files of a release, twice",
+        run: |until, _| in_time(until, TWICE, "cargo xtask dist --twice", dist::step),
     },
 ];
 
@@ -172,6 +175,14 @@ fn run(steps: &[Step]) -> ExitCode {
 fn closing(sums: &Sums, [passed, failed, skipped]: [usize; 3]) -> String {
     let tests = format!("tests: {} passed, {} failed, {} skipped", sums.passed, sums.failed, sums.skipped.len());
     format!("{tests} (steps: {passed} passed, {failed} failed, {skipped} skipped)")
+}
+
+/// A step that is skipped where less than its time is left.
+fn in_time(until: Instant, time: Duration, alone: &str, step: fn() -> Outcome) -> Outcome {
+    match Instant::now() + time > until {
+        true => Outcome::Skipped(format!("too little time is left; `{alone}` runs it alone")),
+        false => step(),
+    }
 }
 
 /// The random cases of the simulator's side. All packages are selected, as for the other tests: with fewer ones, cargo would unite other features and compile

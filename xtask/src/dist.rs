@@ -1,13 +1,14 @@
 //! `cargo xtask dist`: all files of a release in one folder, with their checksums.
 //!
-//! For each machine: the static program, a `.tar.gz` with manual pages and completions, the Debian package, a wheel for pip and a container image. No daemon makes the
-//! image: it is a folder by the image layout of OCI, in a tar file. The same commit gives the same bytes: all files have its date.
+//! For each machine: the static program, a `.tar.gz` with manual pages and completions, the Debian package, a wheel for pip, a container image and a wheel of the
+//! Python package. No daemon makes the image: it is a folder by the image layout of OCI, in a tar file. The same commit gives the same bytes: all files have its date.
 //! A file whose tool is missing is left out, with the command that installs the tool, and the exit status is 3.
 
 use crate::deb::{self, Machine, Tree, epoch, output, program};
+use crate::python;
 use crate::results;
 use crate::workspace::{Outcome, built, has_target, root};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -192,6 +193,14 @@ fn made(options: &Options, profile: &str) -> Result<Vec<String>> {
                 let takt = if machine == native { own.clone() } else { deb::build(machine, profile)? };
                 missing.extend(pack(machine, &takt, &own, busybox(machine), &options.directory)?);
             }
+        }
+    }
+    // Its library and the client library are built by tools of their own, once.
+    if !options.twice {
+        match python::wheels(&options.machines, &options.directory) {
+            Outcome::Passed => {}
+            Outcome::Skipped(why) => missing.push(format!("wheels of the Python package: {why}")),
+            Outcome::Failed(why) => bail!("{why}"),
         }
     }
     let sums = sums(&options.directory)?;

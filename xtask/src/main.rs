@@ -61,7 +61,8 @@ usage: cargo xtask COMMAND
   mcu [OPTION]       the microcontroller kernel in QEMU: replays, sizes and costs
      --all           with every policy for one CPU
      --hartstone-extended  Hartstone's transient overload alone: misses by task on the board and in the simulator
-  python             the Python package: its wheel, installed in an empty environment, with its tests, notebooks and types
+  python             the Python package: its wheel, installed in an empty environment, with its tests, notebooks and types, then in suites of Debian
+     --suites        the suites of Debian alone, with the wheel and the program that were built before
      --out DIRECTORY  the wheel for users instead, for this machine
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, beside the recorded figures, or `takt sim` beside another program
 ";
@@ -105,7 +106,11 @@ fn main() -> ExitCode {
         ["mcu"] => mcu::run(mcu::Part::Usual),
         ["mcu", "--all"] => mcu::run(mcu::Part::All),
         ["mcu", "--hartstone-extended"] => mcu::run(mcu::Part::ExtendedHartstone),
-        ["python"] => python::run(),
+        ["python"] => match python::run() {
+            Outcome::Passed => python::in_suites(),
+            outcome => outcome,
+        },
+        ["python", "--suites"] => python::in_suites(),
         ["python", "--out", directory] => python::wheel(directory.as_ref()),
         ["instructions"] => instructions::run(),
         ["instructions", other] => instructions::beside(other.as_ref()),

@@ -1,30 +1,79 @@
 //! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests, its notebooks and its types.
+//!
+//! Zig links the wheel for an old C library, so that one wheel is for all distributions of Linux. `abi3audit` checks that it needs no more of Python
+//! than its name says, and Debian's suites with other interpreters install and test it.
 
-use crate::workspace::{Outcome, cargo, metadata, root};
-use anyhow::{Context, Result, ensure};
+use crate::deb::{self, Machine, output};
+use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 /// The package; no member of the workspace.
 pub(crate) const MANIFEST: &str = "crates/takt-python/Cargo.toml";
 
-/// They build the wheel, run its tests and notebooks, read its tables as another library does, and check its types.
-const TOOLS: [&str; 6] = ["maturin>=1.10,<2", "pytest", "nanoarrow", "nbclient", "ipykernel", "mypy"];
+/// They build the wheel and check its symbols.
+const BUILD: [&str; 3] = ["maturin>=1.10,<2", "ziglang==0.17.1", "abi3audit"];
+
+/// They run its tests and notebooks, read its tables as another library does, distribute a sweep, and check its types. Tests in suites use the first two.
+const TEST: [&str; 6] = ["pytest", "nanoarrow", "nbclient", "ipykernel", "distributed", "mypy"];
+
+/// The oldest C library that Rust's standard library works with. Each distribution of Linux since 2014 has this one or a later one.
+const GLIBC: &str = "2.17";
+
+/// The greatest length of a wheel for users, in bytes.
+const WHEEL_MOST: u64 = 6_000_000;
 
 /// The client library, which the package has beside its client in Python.
 const LIBRARY: &str = "libtakt.so.1";
 
+/// Suites of Debian, each with another interpreter of Python.
+const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
+
+/// Tests that need no right and no other file of the repository than workloads. Interrupts are tested elsewhere, since suites
+/// share the CPUs.
+const TESTS_IN_SUITES: [&str; 3] = ["test_calls.py", "test_policies.py", "test_sweeps.py"];
+
 /// Builds the package, installs it and runs its tests.
 pub(crate) fn run() -> Outcome {
-    with(&TOOLS, tested)
+    with(&[&BUILD[..], &TEST].concat(), tested)
 }
 
-/// Builds the wheel for users of this machine. The program is in a wheel of its own (`cargo xtask dist`), because it is larger than the rest.
+/// Builds the wheels for users of these machines. The program is in a wheel of its own (`cargo xtask dist`), because it is larger than the rest.
+pub(crate) fn wheels(machines: &[Machine], directory: &Path) -> Outcome {
+    let (present, lacking): (Vec<Machine>, Vec<Machine>) =
+        machines.iter().partition(|machine| has_target(&target_of(**machine)));
+    let outcome = with(&BUILD, |environment| {
+        present.iter().try_for_each(|machine| {
+            let wheel = build(environment, *machine, true, &std::path::absolute(directory)?)?;
+            let length = wheel.metadata()?.len();
+            ensure!(length < WHEEL_MOST, "{} has {length} bytes, the most is {WHEEL_MOST}", wheel.display());
+            Ok(())
+        })
+    });
+    match (outcome, lacking.first()) {
+        (Outcome::Passed, Some(machine)) => {
+            let target = target_of(*machine);
+            Outcome::Skipped(format!("the Rust target {target} is not installed: rustup target add {target}"))
+        }
+        (outcome, _) => outcome,
+    }
+}
+
+/// Builds the wheel for users of this machine.
 pub(crate) fn wheel(directory: &Path) -> Outcome {
-    with(&TOOLS[..1], |environment| {
-        build(environment, &target()?, &["--release", "--strip"], &std::path::absolute(directory)?)
-    })
+    match deb::native() {
+        Ok(machine) => wheels(&[machine], directory),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+/// The target of Rust whose programs use the C library of GNU.
+fn target_of(machine: Machine) -> String {
+    machine.target().replace("musl", "gnu")
 }
 
 /// Works in a new environment of Python with some tools.
@@ -33,28 +82,40 @@ fn with(tools: &[&str], work: impl FnOnce(&Path) -> Result<()>) -> Outcome {
     if !has.is_ok_and(|status| status.success()) {
         return Outcome::Skipped("python3-venv is not installed: apt-get install python3-venv".into());
     }
-    // They build the client library.
-    for (tool, package) in [("make", "make"), ("cc", "gcc")] {
-        let has = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !has.is_ok_and(|status| status.success()) {
-            return Outcome::Skipped(format!("{tool} is not installed: apt-get install {package}"));
-        }
+    // It builds the client library.
+    if !has_program("make") {
+        return Outcome::Skipped("make is not installed: apt-get install make".into());
     }
-    match environment(tools).and_then(|environment| work(environment.path())) {
+    let environment = match environment(tools) {
+        Ok(environment) => environment,
+        Err(error) if in_ci() => return Outcome::Failed(format!("{error:#}")),
+        Err(error) => return Outcome::Skipped(format!("{error:#}")),
+    };
+    match work(environment.path()) {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
+}
+
+fn has_program(name: &str) -> bool {
+    Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// A new virtual environment of Python with some tools.
 fn environment(tools: &[&str]) -> Result<tempfile::TempDir> {
     let environment = tempfile::tempdir()?;
     done(Command::new("python3").args(["-m", "venv"]).arg(environment.path()))?;
-    done(
-        python(environment.path()).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(tools),
-    )
-    .context("the tools of the Python package could not be installed")?;
+    if !tools.is_empty() {
+        done(pip(environment.path()).args(tools)).context("the tools of the Python package could not be installed")?;
+    }
     Ok(environment)
+}
+
+/// An installation of packages in an environment.
+fn pip(environment: &Path) -> Command {
+    let mut pip = python(environment);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip
 }
 
 fn tested(environment: &Path) -> Result<()> {
@@ -70,10 +131,12 @@ fn tested(environment: &Path) -> Result<()> {
             .args(["--", "-D", "warnings"]),
     )?;
 
-    let wheels = environment.join("wheels");
-    build(environment, &target, &["--profile", "dev"], &wheels)?;
-    let wheel = wheels.read_dir()?.next().context("maturin has built no wheel")??.path();
-    done(python(environment).args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]).arg(wheel))?;
+    let wheels = tested_wheels()?;
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
+    let wheel = build(environment, deb::native()?, false, &wheels)?;
+    done(pip(environment).args(["--no-deps", "--no-index"]).arg(wheel))?;
 
     let package = root().join(MANIFEST);
     let package = package.parent().context("the package has no folder")?;
@@ -86,6 +149,104 @@ fn tested(environment: &Path) -> Result<()> {
     done(python(environment).args(["-m", "mypy.stubtest", "takt_rt"]).current_dir(environment))
 }
 
+/// Installs the tested wheel in suites of Debian, whose trees have an interpreter of Python and no compiler, and runs its tests there.
+pub(crate) fn in_suites() -> Outcome {
+    if !has_program("mmdebstrap") {
+        return Outcome::Skipped("mmdebstrap is not installed: apt-get install mmdebstrap".into());
+    }
+    if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        return Outcome::Skipped("only root unpacks a suite and changes into it".into());
+    }
+    let mut lacking = Vec::new();
+    let outcome = with(&[], |environment| {
+        let found = tested_wheels()?.read_dir().ok().and_then(|mut wheels| wheels.next());
+        let wheel = &found.context("no wheel is built: cargo xtask python")??.path();
+        let results = thread::scope(|scope| {
+            let start = |suite| (suite, scope.spawn(move || in_suite(suite, environment, wheel)));
+            let threads = SUITES.map(start);
+            threads
+                .map(|(suite, thread)| (suite, thread.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked")))))
+        });
+        for (suite, result) in results {
+            match result.with_context(|| suite.to_owned())? {
+                Ok(report) => println!("{suite}: {report}"),
+                Err(why) => lacking.push(format!("{suite}: {why}")),
+            }
+        }
+        Ok(())
+    });
+    match outcome {
+        Outcome::Passed if !lacking.is_empty() => Outcome::Skipped(lacking.join("; ")),
+        outcome => outcome,
+    }
+}
+
+/// Tests the wheel in a suite, and gives the interpreter with the counts of its tests. An error within is the reason why the suite was not to be had.
+fn in_suite(suite: &str, environment: &Path, wheel: &Path) -> Result<Result<String, String>> {
+    let folder = tempfile::tempdir()?;
+    let tree = folder.path().join("tree");
+    let mut unpack = Command::new("mmdebstrap");
+    unpack.args(["--quiet", "--mode=root", "--variant=extract", "--include=python3,python3-venv"]);
+    unpack.arg("--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr");
+    // A mirror may keep the snapshot of a past day.
+    unpack.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", suite]);
+    if let Err(error) = output(unpack.arg(&tree)) {
+        let text = format!("{error:#}");
+        return Ok(Err(text.lines().find(|line| line.contains("E: ")).unwrap_or(&text).to_owned()));
+    }
+    fs::create_dir_all(tree.join("proc"))?;
+    let programs = tree.join("usr/bin");
+    for compiler in ["cc", "gcc", "cargo", "rustc"] {
+        ensure!(!programs.join(compiler).exists(), "the suite has a compiler: {compiler}");
+    }
+    let inside = |arguments: &[&str]| {
+        // Its mounts are gone with the process.
+        let mut chroot = Command::new("/usr/bin/unshare");
+        chroot.arg("--root").arg(&tree).args(["--mount-proc", "/usr/bin/python3"]).args(arguments);
+        chroot.env_clear().env("PATH", "/usr/bin");
+        chroot.env("PYTHONPATH", "/site:/tools").env("PYTHONDONTWRITEBYTECODE", "1");
+        chroot
+    };
+    let version = output(&mut inside(&["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]))?;
+    let version = version.trim();
+    // The tools of its tests, for this interpreter.
+    let mut tools = pip(environment);
+    tools.args(["--only-binary=:all:", "--python-version", version, "--target"]).arg(tree.join("tools"));
+    done(tools.args(&TEST[..2]))?;
+
+    // The pip of the suite installs the wheel. It does not start without certificates.
+    let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
+    fs::copy(wheel, tree.join(&*name))?;
+    let certificates = "etc/ssl/certs/ca-certificates.crt";
+    fs::create_dir_all(tree.join("etc/ssl/certs"))?;
+    fs::copy(Path::new("/").join(certificates), tree.join(certificates)).context(certificates)?;
+    let wheels = tree.join("usr/share/python-wheels").read_dir()?.collect::<std::io::Result<Vec<_>>>()?;
+    let is_pip = |name: &String| name.starts_with("pip-");
+    let own = wheels.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).find(is_pip);
+    let own = format!("/usr/share/python-wheels/{}/pip", own.context("the suite has no pip")?);
+    let options = ["--quiet", "--no-index", "--no-deps", "--target", "/site"];
+    output(&mut inside(&[&[&own, "install"][..], &options, &[&format!("/{name}")]].concat()))?;
+
+    let tests = "crates/takt-python/tests";
+    fs::create_dir_all(tree.join("takt").join(tests))?;
+    for entry in root().join(tests).read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            fs::copy(&path, tree.join("takt").join(tests).join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    let copied = Command::new("cp").arg("-r").arg(root().join("workloads")).arg(tree.join("takt")).status()?;
+    ensure!(copied.success(), "the workloads cannot be copied: {copied}");
+    fs::copy(target()?.join("debug/takt"), tree.join("takt/program"))?;
+    let paths = TESTS_IN_SUITES.map(|file| format!("/takt/{tests}/{file}"));
+    let mut run =
+        inside(&["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-k", "not interrupt and not ends_with_python"]);
+    let done = run.args(paths).env("TAKT", "/takt/program").stdin(Stdio::null()).output()?;
+    let printed = String::from_utf8_lossy(&done.stdout);
+    ensure!(done.status.success(), "Python {version}: {printed}");
+    Ok(Ok(format!("Python {version}: {}", printed.lines().last().unwrap_or_default())))
+}
+
 /// The folder of what Cargo builds.
 fn target() -> Result<PathBuf> {
     Ok(PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?))
@@ -96,12 +257,34 @@ fn modules() -> PathBuf {
     root().join(MANIFEST).with_file_name("python").join("takt_rt")
 }
 
-/// Builds a wheel into a folder.
-fn build(environment: &Path, target: &Path, profile: &[&str], out: &Path) -> Result<()> {
-    let _library = client_library()?;
+/// The folder of the wheel that the tests have.
+fn tested_wheels() -> Result<PathBuf> {
+    Ok(target()?.join("python/wheels"))
+}
+
+/// Builds a wheel into a folder, with optimizations for users or without, and checks its symbols.
+fn build(environment: &Path, machine: Machine, for_users: bool, out: &Path) -> Result<PathBuf> {
+    let fresh = tempfile::tempdir()?;
+    let _library = client_library(environment, machine)?;
     let mut build = python(environment);
-    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--manifest-path", MANIFEST]).args(profile);
-    done(build.arg("--target-dir").arg(target.join("python")).arg("--out").arg(out))
+    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--zig", "--manifest-path", MANIFEST]);
+    build.args(["--target", &target_of(machine), "--compatibility", &format!("manylinux_{}", GLIBC.replace('.', "_"))]);
+    build.arg("--target-dir").arg(target()?.join("python")).arg("--out").arg(fresh.path());
+    match for_users {
+        true => {
+            build.args(["--release", "--strip"]).env("CARGO_ENCODED_RUSTFLAGS", deb::remapped(&root())?);
+            build.env("CARGO_INCREMENTAL", "0").env("SOURCE_DATE_EPOCH", deb::epoch()?);
+        }
+        false => drop(build.args(["--profile", "dev"])),
+    }
+    done(&mut build)?;
+    let built = fresh.path().read_dir()?.next().context("maturin has built no wheel")??.path();
+    done(python(environment).args(["-m", "abi3audit", "--strict"]).arg(&built))?;
+
+    fs::create_dir_all(out)?;
+    let wheel = out.join(built.file_name().context("a wheel has a name")?);
+    fs::copy(&built, &wheel)?;
+    Ok(wheel)
 }
 
 /// The client library in the folder of the package, where maturin looks for it. It goes with this value, so that `pip` never packs an old one.
@@ -114,12 +297,15 @@ impl Drop for ClientLibrary {
 }
 
 /// Builds the client library in C into the package.
-fn client_library() -> Result<ClientLibrary> {
+fn client_library(environment: &Path, machine: Machine) -> Result<ClientLibrary> {
     let (folder, sources) = (tempfile::tempdir()?, root().join("clients/c"));
     for file in ["Makefile", "takt.c", "takt.h"] {
         fs::copy(sources.join(file), folder.path().join(file)).with_context(|| file.to_owned())?;
     }
-    done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).arg(LIBRARY))?;
+    let cpu = machine.target().split('-').next().unwrap_or_default();
+    let python = environment.join("bin/python");
+    let compiler = format!("CC={} -m ziglang cc -target {cpu}-linux-gnu.{GLIBC}", python.display());
+    done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).args([&compiler, "LDFLAGS=-s", LIBRARY]))?;
     let library = ClientLibrary(modules().join(LIBRARY));
     fs::copy(folder.path().join(LIBRARY), &library.0).context(LIBRARY)?;
     Ok(library)
@@ -128,7 +314,10 @@ fn client_library() -> Result<ClientLibrary> {
 /// The interpreter of an environment, in the repository's root.
 fn python(environment: &Path) -> Command {
     let mut python = Command::new(environment.join("bin/python"));
-    python.current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1");
+    python
+        .current_dir(root())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CARGO_ZIGBUILD_PYTHON_PATH", environment.join("bin/python"));
     python
 }
 
