@@ -320,7 +320,7 @@ impl<'a> Schedule<'a> {
                 let was = std::mem::replace(&mut state.blocked, false);
                 state.yielded = false;
                 if let Some(job) = state.handler.as_mut().or_else(|| state.jobs.first_mut()) {
-                    job.slept = job.slept + job.asleep.take().map_or(Span::ZERO, |since| at - since);
+                    job.slept += job.asleep.take().map_or(Span::ZERO, |since| at - since);
                 }
                 if !was {
                     self.find(at, task, "block", format!("job {job} wakes up without having blocked"));
