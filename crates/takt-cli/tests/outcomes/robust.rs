@@ -32,6 +32,8 @@ struct Disturbance {
     late: Span,
     /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
     tick: Span,
+    /// Planned changes come so much later, and with them the releases and deadlines of events.
+    changes: Span,
     /// A program that receives the signal of an abort has no handler but its own.
     plain: bool,
     seed: u64,
@@ -133,6 +135,7 @@ pub(crate) fn is_robust(
         Disturbance { late: us(150), longer: slack / 4, switch: us(40), seed: 2, ..Disturbance::default() },
     ]);
     disturbed.extend([150, 400].map(|time| Disturbance { returns: us(time), ..Disturbance::default() }));
+    disturbed.extend([30, 200].map(|time| Disturbance { changes: us(time), ..Disturbance::default() }));
     // Where jobs are always behind, what the scheduler takes of each adds up.
     disturbed.extend([5, 10].map(|slower| Disturbance { slower, scheduler: us(50), ..Disturbance::default() }));
     disturbed.extend([70, 130, 170].map(|tick| Disturbance { tick: us(tick), ..Disturbance::default() }));
@@ -166,6 +169,7 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
         returns,
         late,
         tick,
+        changes,
         plain,
         seed,
     } = disturbance;
@@ -203,8 +207,8 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
             handler.runtime = (handler.runtime + longer).max(Span::from_ns(1));
         }
     }
-    let changes = workload.scenario.changes.clone();
-    let mut scenario = Scenario { changes, ..Scenario::default() };
+    let planned = workload.scenario.changes.iter().map(|(at, change)| (*at + changes, change.clone()));
+    let mut scenario = Scenario { changes: planned.collect(), ..Scenario::default() };
     (scenario.costs.context_switch, scenario.costs.scheduler) = (switch, scheduler);
     let mut engine = Engine::with_registry(system, takt_workload::registry().clone()).expect("a sound workload");
     let mut records: Vec<Record> = Vec::new();
