@@ -65,6 +65,8 @@ const COLUMN: f64 = 1.0;
 const FINEST_ARROW: f64 = 4.0;
 /// A lane with more jobs than one in so many pixels has ticks in place of arrows, whose heads would touch.
 const ARROW: f64 = 14.0;
+/// A bar that is narrower than this disappears below the arrow of its release.
+const THIN: f64 = 2.0;
 /// A lane with more jobs than fit so close shows only misses.
 const FINEST_TICK: f64 = 2.0;
 const FINEST_MISS: f64 = 1.0;
@@ -525,7 +527,10 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
         line.overdue.iter().filter(|o| o.task.index() == task).map(|o| (o.from, o.to)).collect();
     late_parts(p, (&jobs, &overdue), own(), line.end, base);
     holds(p, trace, line, &labels[task], task, base);
-    arrows(p, &jobs, &labels[task], line.end, base);
+    let visible: Vec<&Interval> = own().filter(|i| i.to > p.from && i.from < p.to).collect();
+    let thin = visible.iter().filter(|i| p.x(i.to) - p.x(i.from) < THIN).count();
+    let covered = visible.len() > 1 && thin * 2 > visible.len();
+    arrows(p, &jobs, covered, &labels[task], line.end, base);
     calls(p, line, &labels[task], task, base);
 }
 
@@ -643,12 +648,13 @@ fn late_parts<'a>(
     }
 }
 
-fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
+/// Arrows for releases and deadlines; ticks where they would touch each other, or where each would cover a bar.
+fn arrows(p: &mut Picture, jobs: &[&Job], covered: bool, label: &str, end: Time, base: f64) {
     let top = base - 28.0;
     // In a window table a release is a start; an arrow at every bar would say nothing.
     let releases = jobs.iter().any(|j| j.deadline.is_some());
     let shown = jobs.iter().filter(|j| p.shows(j.release)).count() as f64;
-    if shown * ARROW > p.right - p.left {
+    if covered || shown * ARROW > p.right - p.left {
         ticks(p, jobs, shown * FINEST_TICK <= p.right - p.left, end, top);
         crosses(p, jobs, label, base);
         return;
