@@ -12,13 +12,8 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use takt_testing::Capability;
 
-/// The limit of all steps of a tier together. The last ones, from the virtual machines on, do not begin what would take longer.
-const TIME: Duration = Duration::from_secs(50 * 60);
-
-/// The times of the last steps on two CPUs, their builds included.
-const ARM: Duration = Duration::from_secs(4 * 60);
-const SUITES: Duration = Duration::from_secs(2 * 60);
-const TWICE: Duration = Duration::from_secs(5 * 60);
+/// The limit of all steps of a tier together. The last ones do not begin what would take longer.
+const TIME: Duration = Duration::from_secs(52 * 60);
 
 /// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
 const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
@@ -31,6 +26,9 @@ const MEASURED: &str = "measured::";
 
 struct Step {
     name: &'static str,
+    /// About so many seconds on two CPUs, its build included. It is skipped where less is left; zero for one that looks by itself, or
+    /// always runs.
+    time: u64,
     /// Runs it. The tier ends at the instant; the tests that `cargo test` runs are added to the sums.
     run: fn(Instant, &mut Sums) -> Outcome,
 }
@@ -50,11 +48,12 @@ struct Sums {
 
 /// The short steps.
 const TEST: &[Step] = &[
-    Step { name: "format", run: |_, _| command(&["fmt", "--all", "--check"], &[]) },
-    Step { name: "tidy", run: |_, _| tidy::run() },
-    Step { name: "clippy", run: |_, _| clippy(&["--workspace", "--exclude", PUBLISHED]) },
+    Step { name: "format", time: 0, run: |_, _| command(&["fmt", "--all", "--check"], &[]) },
+    Step { name: "tidy", time: 0, run: |_, _| tidy::run() },
+    Step { name: "clippy", time: 0, run: |_, _| clippy(&["--workspace", "--exclude", PUBLISHED]) },
     Step {
         name: "tests",
+        time: 0,
         run: |_, sums| {
             tests(&["--", "--skip", OUTCOMES, "--skip", REAL, "--skip", MEASURED], takt_testing::seed(), sums)
         },
@@ -66,15 +65,17 @@ const PUBLISHED: &str = "takt-trace-published";
 
 /// The longer steps: many real runs, and machines that are built first.
 const CI: &[Step] = &[
-    Step { name: "licences and doubled packages", run: |_, _| dependencies() },
-    Step { name: "clippy of the rest", run: |_, _| clippy(&["--package", PUBLISHED]) },
+    Step { name: "licences and doubled packages", time: 0, run: |_, _| dependencies() },
+    Step { name: "clippy of the rest", time: 0, run: |_, _| clippy(&["--package", PUBLISHED]) },
     Step {
         name: "published trace format",
+        time: 0,
         run: |_, sums| tests(&["--package", PUBLISHED], takt_testing::fresh_seed(), sums),
     },
-    Step { name: "random cases of a fresh seed", run: |_, sums| random_cases(sums) },
+    Step { name: "random cases of a fresh seed", time: 0, run: |_, sums| random_cases(sums) },
     Step {
         name: "real runs and benches",
+        time: 0,
         run: |_, sums| {
             let chosen = ["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED];
             tests(&chosen, takt_testing::fresh_seed(), sums)
@@ -82,33 +83,29 @@ const CI: &[Step] = &[
     },
     Step {
         name: "outcomes of real runs",
+        time: 0,
         run: |_, sums| {
             let chosen = ["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"];
             tests(&chosen, takt_testing::fresh_seed(), sums)
         },
     },
-    Step { name: "the core on bare metal", run: |_, _| metal::run() },
-    Step { name: "instructions of the simulator", run: |_, _| instructions::run() },
-    Step { name: "job array under Slurm", run: |_, _| cluster::run(None) },
-    Step { name: "microcontroller", run: |_, _| mcu::run(mcu::Part::Usual) },
-    // After the microcontroller, whose step has built `takt` in the same form.
-    Step { name: "Python package", run: |_, _| python::run() },
-    Step { name: "site", run: |_, _| site::step() },
+    Step { name: "the core on bare metal", time: 60, run: |_, _| metal::run() },
+    Step { name: "instructions of the simulator", time: 70, run: |_, _| instructions::run() },
+    Step { name: "site", time: 10, run: |_, _| site::step() },
     Step {
         name: "documentation",
+        time: 60,
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
-    Step { name: "service under systemd", run: |until, _| vm::service::run(false, Some(until)) },
-    Step { name: "virtual machines", run: |until, _| vm::run(&vm::Options::until(until)) },
-    Step { name: "64-bit ARM", run: |until, _| in_time(until, ARM, "cargo xtask aarch64", aarch64::run) },
-    Step {
-        name: "Python package in suites of Debian",
-        run: |until, _| in_time(until, SUITES, "cargo xtask python --suites", python::in_suites),
-    },
-    Step {
-        name: "files of a release, twice",
-        run: |until, _| in_time(until, TWICE, "cargo xtask dist --twice", dist::step),
-    },
+    Step { name: "microcontroller", time: 300, run: |_, _| mcu::run(mcu::Part::Usual) },
+    Step { name: "virtual machines", time: 0, run: |until, _| vm::run(&vm::Options::until(until)) },
+    Step { name: "service under systemd", time: 0, run: |until, _| vm::service::run(false, Some(until)) },
+    // After the microcontroller, whose step has built `takt` in the same form.
+    Step { name: "Python package", time: 350, run: |_, _| python::run() },
+    Step { name: "job array under Slurm", time: 140, run: |_, _| cluster::run(None) },
+    Step { name: "64-bit ARM", time: 240, run: |_, _| aarch64::run() },
+    Step { name: "Python package in suites of Debian", time: 120, run: |_, _| python::in_suites() },
+    Step { name: "files of a release, twice", time: 300, run: |_, _| dist::step() },
 ];
 
 /// The tests that need neither long nor another machine.
@@ -138,7 +135,10 @@ fn run(steps: &[Step]) -> ExitCode {
     for step in steps {
         println!("== {}", step.name);
         let start = Instant::now();
-        let outcome = (step.run)(until, &mut sums);
+        let outcome = match step.time > 0 && start + Duration::from_secs(step.time) > until {
+            true => Outcome::Skipped(format!("too little time is left for {} s", step.time)),
+            false => (step.run)(until, &mut sums),
+        };
         let time = start.elapsed().as_secs_f32();
         match outcome {
             Outcome::Passed => {
@@ -175,14 +175,6 @@ fn run(steps: &[Step]) -> ExitCode {
 fn closing(sums: &Sums, [passed, failed, skipped]: [usize; 3]) -> String {
     let tests = format!("tests: {} passed, {} failed, {} skipped", sums.passed, sums.failed, sums.skipped.len());
     format!("{tests} (steps: {passed} passed, {failed} failed, {skipped} skipped)")
-}
-
-/// A step that is skipped where less than its time is left.
-fn in_time(until: Instant, time: Duration, alone: &str, step: fn() -> Outcome) -> Outcome {
-    match Instant::now() + time > until {
-        true => Outcome::Skipped(format!("too little time is left; `{alone}` runs it alone")),
-        false => step(),
-    }
 }
 
 /// The random cases of the simulator's side. All packages are selected, as for the other tests: with fewer ones, cargo would unite other features and compile
