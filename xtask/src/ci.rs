@@ -26,8 +26,7 @@ const MEASURED: &str = "measured::";
 
 struct Step {
     name: &'static str,
-    /// About so many seconds on two CPUs, its build included. It is skipped where less is left; zero for one that looks by itself, or
-    /// always runs.
+    /// About so many seconds on two CPUs, its build included. It is skipped where less is left; zero for one that always runs.
     time: u64,
     /// Runs it. The tier ends at the instant; the tests that `cargo test` runs are added to the sums.
     run: fn(Instant, &mut Sums) -> Outcome,
@@ -98,11 +97,11 @@ const CI: &[Step] = &[
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Step { name: "microcontroller", time: 300, run: |_, _| mcu::run(mcu::Part::Usual) },
-    Step { name: "virtual machines", time: 0, run: |until, _| vm::run(&vm::Options::until(until)) },
-    Step { name: "service under systemd", time: 0, run: |until, _| vm::service::run(false, Some(until)) },
+    Step { name: "virtual machines", time: 260, run: |until, _| vm::run(&vm::Options::until(until)) },
     // After the microcontroller, whose step has built `takt` in the same form.
     Step { name: "Python package", time: 350, run: |_, _| python::run() },
     Step { name: "job array under Slurm", time: 140, run: |_, _| cluster::run(None) },
+    Step { name: "service under systemd", time: 480, run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "64-bit ARM", time: 240, run: |_, _| aarch64::run() },
     Step { name: "Python package in suites of Debian", time: 120, run: |_, _| python::in_suites() },
     Step { name: "files of a release, twice", time: 300, run: |_, _| dist::step() },
