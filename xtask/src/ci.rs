@@ -3,7 +3,7 @@
 use crate::campaign::PACKAGES;
 use crate::failures::Failures;
 use crate::workspace::{Outcome, cargo, metadata, root};
-use crate::{aarch64, cluster, dist, instructions, mcu, metal, python, site, tidy, vm};
+use crate::{aarch64, cluster, instructions, mcu, metal, python, site, tidy, vm};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -104,7 +104,6 @@ const CI: &[Step] = &[
     Step { name: "service under systemd", time: 480, run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "64-bit ARM", time: 240, run: |_, _| aarch64::run() },
     Step { name: "Python package in suites of Debian", time: 120, run: |_, _| python::in_suites() },
-    Step { name: "files of a release, twice", time: 300, run: |_, _| dist::step() },
 ];
 
 /// The tests that need neither long nor another machine.

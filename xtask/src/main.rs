@@ -54,6 +54,7 @@ usage: cargo xtask COMMAND
      --target TARGET  x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; both by default
      --out DIRECTORY  target/dist by default
      --twice         builds the commit again in another folder, and compares the bytes
+  twice              the same comparison with the program of this machine in its quickest form, and its results
   strangers          each way of installation in an empty Debian (debootstrap): a first minute with it, and its removal
   site [--out DIRECTORY]  the documents and a gallery of all workloads as a site with search (mdBook); target/site by default
   times [TAKT]       CPU time of the static program, or of TAKT, beside the ordinary one: bench simulate and analyze
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
             Some(options) => return site::run(&options),
             None => return usage(),
         },
+        ["twice"] => dist::quick(),
         ["strangers"] => strangers::run(),
         ["times"] => times::run(None),
         ["times", other] => times::run(Some(other.as_ref())),
