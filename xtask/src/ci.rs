@@ -97,10 +97,10 @@ const CI: &[Step] = &[
         run: |_, _| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Step { name: "microcontroller", time: 300, run: |_, _| mcu::run(mcu::Part::Usual) },
-    Step { name: "virtual machines", time: 260, run: |until, _| vm::run(&vm::Options::until(until)) },
     // After the microcontroller, whose step has built `takt` in the same form.
     Step { name: "Python package", time: 350, run: |_, _| python::run() },
     Step { name: "job array under Slurm", time: 140, run: |_, _| cluster::run(None) },
+    Step { name: "virtual machines", time: 480, run: |until, _| vm::run(&vm::Options::until(until)) },
     Step { name: "service under systemd", time: 480, run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "64-bit ARM", time: 240, run: |_, _| aarch64::run() },
     Step { name: "Python package in suites of Debian", time: 120, run: |_, _| python::in_suites() },

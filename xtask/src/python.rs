@@ -157,10 +157,12 @@ pub(crate) fn in_suites() -> Outcome {
     if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
         return Outcome::Skipped("only root unpacks a suite and changes into it".into());
     }
-    let mut lacking = Vec::new();
+    let built = tested_wheels().ok().and_then(|folder| folder.read_dir().ok()?.next()?.ok());
+    let Some(wheel) = built.map(|entry| entry.path()) else {
+        return Outcome::Skipped("no wheel is built: cargo xtask python".into());
+    };
+    let (wheel, mut lacking) = (&wheel, Vec::new());
     let outcome = with(&[], |environment| {
-        let found = tested_wheels()?.read_dir().ok().and_then(|mut wheels| wheels.next());
-        let wheel = &found.context("no wheel is built: cargo xtask python")??.path();
         let results = thread::scope(|scope| {
             let start = |suite| (suite, scope.spawn(move || in_suite(suite, environment, wheel)));
             let threads = SUITES.map(start);
