@@ -10,6 +10,7 @@ use crate::results;
 use crate::workspace::{Outcome, built, has_target, root};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -147,14 +148,15 @@ fn twice(options: &Options, profile: &str) -> Result<Vec<String>> {
         pack(*machine, &takt, &own, busybox(*machine), &files)?;
     }
     let [first, second] = [sums(&options.directory)?, sums(&files)?];
-    let differing: Vec<&str> = second.lines().filter(|line| !first.lines().any(|other| other == *line)).collect();
-    differing.iter().for_each(|line| println!("{line}  (second build)"));
+    let [first, second] = [&first, &second].map(|sums| sums.lines().collect::<BTreeSet<&str>>());
+    let differing: Vec<&&str> = first.symmetric_difference(&second).collect();
+    differing.iter().for_each(|line| println!("{line}"));
     ensure!(
-        differing.is_empty() && first.len() == second.len(),
-        "{} files have other bytes in a second build",
+        differing.is_empty(),
+        "a second build gives other files or other bytes: {} sums are of one alone",
         differing.len()
     );
-    println!("{} files have the same bytes in a second build", second.lines().count());
+    println!("{} files have the same bytes in a second build", second.len());
     Ok(missing)
 }
 

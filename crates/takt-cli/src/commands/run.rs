@@ -285,7 +285,9 @@ pub(super) fn execute(args: &Args, mut workload: Workload, mut demos: Option<&mu
             }
             summary.write_json(more, notes.concat(), causes, &mut out)?;
             if let Some(path) = &args.text {
-                for_people(&mut BufWriter::new(std::fs::File::create(path)?), switched)?;
+                let written =
+                    std::fs::File::create(path).and_then(|file| for_people(&mut BufWriter::new(file), switched));
+                written.map_err(|error| Failure::write(path, &error))?;
             }
         } else if args.output.for_people() {
             for_people(&mut out, switched)?;

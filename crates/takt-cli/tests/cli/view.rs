@@ -123,11 +123,12 @@ fn agrees(page: &Path, trace: &Trace) {
         assert_eq!(found["ran"].as_f64(), Some(ran.ns() as f64), "{name}: {}", task.name);
     }
     // The legend explains what is there.
-    let any = |test: fn(&takt_trace::timeline::Job) -> bool| line.jobs.iter().flatten().any(test);
+    let dated = |jobs: &&Vec<takt_trace::timeline::Job>| jobs.iter().any(|job| job.deadline.is_some());
+    let shown = || line.jobs.iter().filter(|jobs| line.windows.is_empty() || dated(jobs)).flatten();
     let signs = [
-        ("release", any(|_| true)),
-        ("deadline", any(|job| job.deadline.is_some())),
-        ("completion", any(|job| matches!(job.finish, Some((_, Outcome::Completed))))),
+        ("release", shown().count() > 0),
+        ("deadline", line.jobs.iter().any(|jobs| dated(&jobs))),
+        ("completion", shown().any(|job| matches!(job.finish, Some((_, Outcome::Completed))))),
     ];
     let legend = result["legend"].as_array().unwrap();
     for (sign, there) in signs {

@@ -207,7 +207,7 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
             handler.runtime = (handler.runtime + longer).max(Span::from_ns(1));
         }
     }
-    let planned = workload.scenario.changes.iter().map(|(at, change)| (*at + changes, change.clone()));
+    let planned = workload.scenario.changes.iter().map(|(at, change)| (*at + changes, *change));
     let mut scenario = Scenario { changes: planned.collect(), ..Scenario::default() };
     (scenario.costs.context_switch, scenario.costs.scheduler) = (switch, scheduler);
     let mut engine = Engine::with_registry(system, takt_workload::registry().clone()).expect("a sound workload");

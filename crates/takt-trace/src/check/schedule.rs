@@ -543,7 +543,7 @@ impl<'a> Schedule<'a> {
         });
         let exact = self.conditions.consumption == Consumption::Exact && self.system.windows.is_empty();
         let asleep = job.slept + job.asleep.map_or(Span::ZERO, |since| applied - since);
-        let alone = if self.conditions.consumption == Consumption::Bounded { asleep } else { Span::ZERO };
+        let alone = if self.trace.header.source == "sim" { Span::ZERO } else { asleep };
         let had = job.ran + last;
         let slack = Span::from_ns(self.conditions.tolerance.ns().saturating_mul(job.pieces.max(1)));
         let number = job.number;

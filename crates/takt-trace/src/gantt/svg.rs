@@ -777,7 +777,7 @@ fn legend(p: &mut Picture, trace: &Trace, y: f64) -> f64 {
     if has(Mark::Tick) {
         let (above, below) = (px(y - 8.0), px(y - 2.0));
         let drawing = format!(r##"<path d="M2 {above}v5M5 {above}v5M5 {below}v5M8 {below}v5" stroke="#222"/>"##);
-        entry(p, drawing, "ticks of many jobs: releases above, deadlines below");
+        entry(p, drawing, "ticks: releases above, deadlines below");
     }
     if has(Mark::Waiting) {
         let wait = format!(r##"<rect y="{}" width="10" height="5" fill="#d5d5d5"/>"##, px(y - 3.0));

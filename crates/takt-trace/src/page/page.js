@@ -539,6 +539,11 @@ async function main() {
       }[which]();
     })();
   }
+  // In a window table a release is a start; an arrow at each bar would say nothing. Jobs with deadlines have them there, too.
+  function hasSigns(task) {
+    const j = t.jobs[task];
+    return j.how.length && (!t.windows.length || sorted(j, 'deadline').length + sorted(j, 'miss').length > 0);
+  }
   // Whether the first visible pieces of a lane are narrower than an arrow.
   function narrow(lane) {
     const from = lower(lane.starts, view.from), some = lane.list.slice(from, from + 50).filter(p => t.start[p] < view.to);
@@ -604,7 +609,9 @@ async function main() {
     // Arrows that would overlap, or cover the bars between them, are ticks: releases above, deadlines below.
     const dense = last - first > (right - left) / 14 || r.lane.starts.length > 1 && narrow(r.lane);
     const tick = (px, colour, from, to) => { g.fillStyle = colour; g.fillRect(px, from, 1, to - from); };
-    if (dense) {
+    if (!hasSigns(r.task)) {
+      // Only misses.
+    } else if (dense) {
       marks(sorted(j, 'release'), 2, px => tick(px, colours.mark, y + 4, y + 8));
       marks(sorted(j, 'deadline'), 2, px => tick(px, colours.mark, base + 1, base + 4));
     } else {
@@ -914,9 +921,10 @@ async function main() {
     const any = test => Array.from(known).some(test);
     legend.replaceChildren();
     const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
-    if (known.size) add('↑', 'release');
+    const signs = t.jobs.filter(j => hasSigns(j.task));
+    if (signs.length) add('↑', 'release');
     if (any(how => how & HAS_DEADLINE)) add('↓', 'deadline');
-    if (any(how => (how & 7) === 1)) add('●', 'completion');
+    if (signs.some(j => sorted(j, 'end').length)) add('●', 'completion');
     if (any(how => how & MISSED)) add('↓', 'deadline missed', 'var(--red)');
     if (any(how => how & MISSED) || t.overdue.some(spans => spans.length)) add('▨', 'runs late', 'var(--red)');
     if (any(isCut)) add('✕', 'cut off, aborted or skipped', 'var(--red)');

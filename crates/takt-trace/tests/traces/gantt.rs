@@ -234,10 +234,25 @@ fn many(jobs: i64) -> takt_trace::Trace {
     s.end(10 * jobs)
 }
 
+/// Ten jobs of 1 ms in 1 s: the arrow of a release would cover each bar.
+#[test]
+fn arrows_do_not_cover_short_executions() {
+    use takt_core::record::Outcome::Completed;
+    let picture = |runs: i64| {
+        let mut s = Story::new("edf", "uniprocessor", 1, &[("sensor", None)]);
+        for (n, at) in (0..10).map(|n| (n as u64, 100 * n)) {
+            s.release(at, 0, n, Some(at + 100)).start(at, 0, n, 0).done(at + runs, 0, n, 0, Completed, runs);
+        }
+        svg(&s.end(1000), &SvgOptions { width: 1154, ..SvgOptions::default() })
+    };
+    let has = |picture: &str| ["ticks: releases above", ">release<"].map(|entry| picture.contains(entry));
+    assert_eq!((has(&picture(1)), has(&picture(20))), ([true, false], [false, true]));
+}
+
 #[test]
 fn arrows_of_many_jobs_are_ticks() {
     let options = SvgOptions { width: 1154, ..SvgOptions::default() };
-    let entries = ["ticks of many jobs: releases above, deadlines below", ">release<", ">deadline<"];
+    let entries = ["ticks: releases above, deadlines below", ">release<", ">deadline<"];
     let has = |picture: &str| entries.map(|entry| picture.contains(entry));
     let few = svg(&many(60), &options);
     assert_eq!(has(&few), [false, true, true], "{few}");

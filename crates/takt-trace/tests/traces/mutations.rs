@@ -262,8 +262,9 @@ fn a_blocked_job_of_a_run_consumes_at_most_its_blocked_time_besides() {
     let cpu = CpuSet::single(0);
     let system = System { tasks: vec![Task { affinity: cpu, ..task }], ..System::new(cpu, policy("edf")) };
     let right = trace_of(&system, ms(20)).expect("a system of EDF");
-    let found = |used: i64, consumption| {
+    let found = |source: &str, used: i64, consumption| {
         let mut trace = right.clone();
+        trace.header.source = source.into();
         for record in &mut trace.records {
             if let RecordKind::Finish { consumed, .. } = &mut record.record.kind {
                 *consumed = Work::nominal(ms(used));
@@ -273,8 +274,10 @@ fn a_blocked_job_of_a_run_consumes_at_most_its_blocked_time_besides() {
         let found = schedule(&trace, &system, &conditions).findings;
         found.iter().any(|finding| finding.to_string().ends_with("[consumption]"))
     };
-    assert_eq!([4, 5, 9, 10].map(|used| found(used, Consumption::Bounded)), [false, false, false, true]);
-    assert_eq!([4, 5].map(|used| found(used, Consumption::Exact)), [false, true]);
+    let bounded = |source: &str| [4, 5, 9, 10].map(|used| found(source, used, Consumption::Bounded));
+    assert_eq!(bounded("run"), [false, false, false, true]);
+    assert_eq!(bounded("sim"), [false, true, true, true]);
+    assert_eq!([4, 5].map(|used| found("sim", used, Consumption::Exact)), [false, true]);
 }
 
 #[test]
