@@ -62,7 +62,7 @@ fn emulated(program: &Path) -> Command {
 /// The tests of the core, without those of the command line.
 fn tests() -> Result<()> {
     let machine = Machine::Arm64;
-    let mut tests = cargo(&["test", "--locked", "--quiet", "-p", "takt-core", "--lib", "--profile", deb::QUICK]);
+    let mut tests = cargo(&["test", "--locked", "--quiet", "-p", "takt-rt-core", "--lib", "--profile", deb::QUICK]);
     tests
         .args(["--target", machine.target()])
         .envs(deb::linker(machine))

@@ -38,11 +38,11 @@ const SURVIVORS: f64 = 0.05;
 /// The packages whose tests have to find them, and how many random cases each property has there. Most mutants are found by few cases, and the
 /// others meet all of them.
 const SUITES: [(&str, Option<&str>); 5] = [
-    ("takt-core", None),
-    ("takt-sim", Some("24")),
-    ("takt-conformance", Some("12")),
-    ("takt-sim", None),
-    ("takt-conformance", None),
+    ("takt-rt-core", None),
+    ("takt-rt-sim", Some("24")),
+    ("takt-rt-conformance", Some("12")),
+    ("takt-rt-sim", None),
+    ("takt-rt-conformance", None),
 ];
 /// The longest that the tests of a package may take with a mutant.
 const TEST_TIME: Duration = Duration::from_secs(600);
@@ -50,8 +50,16 @@ const TEST_TIME: Duration = Duration::from_secs(600);
 const BUILD_TIME: Duration = Duration::from_secs(1200);
 
 /// The packages whose tests are about random cases and need no real processes.
-pub(crate) const PACKAGES: [&str; 8] =
-    ["takt-core", "takt-sim", "takt-conformance", "takt-analysis", "takt-workload", "takt-trace", "takt-exec", "edzl"];
+pub(crate) const PACKAGES: [&str; 8] = [
+    "takt-rt-core",
+    "takt-rt-sim",
+    "takt-rt-conformance",
+    "takt-rt-analysis",
+    "takt-rt-workload",
+    "takt-rt-trace",
+    "takt-rt-exec",
+    "edzl",
+];
 
 /// The request.
 #[derive(Debug, PartialEq)]
@@ -153,8 +161,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
 fn verdicts(time: Duration) -> Result<Findings> {
     let (begun, mut found, mut files) = (Instant::now(), Vec::new(), 0);
     let mut seed = takt_testing::fresh_seed();
-    let arguments =
-        ["test", "--locked", "--release", "--quiet", "--package", "takt-sim", "--test", "refute", "--", "--nocapture"];
+    let arguments = [
+        "test",
+        "--locked",
+        "--release",
+        "--quiet",
+        "--package",
+        "takt-rt-sim",
+        "--test",
+        "refute",
+        "--",
+        "--nocapture",
+    ];
     while files == 0 || begun.elapsed() < time {
         let mut round = cargo(&arguments);
         round.env("TAKT_SEED", seed.to_string()).env("TAKT_CASES", FILES.to_string());
@@ -296,7 +314,7 @@ fn real(suite: &str, tests: &[(&str, &str, &str)]) -> Result<Findings> {
             "--locked",
             "--quiet",
             "--package",
-            "takt-cli",
+            "takt-rt-cli",
             "--test",
             suite,
             "--",
@@ -409,7 +427,7 @@ fn mutants(time: Duration) -> Result<Findings> {
     let cloned = Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&copy).status()?;
     ensure!(cloned.success(), "git clone: {cloned}");
     let list = Command::new("cargo")
-        .args(["mutants", "--list", "--json", "--package", "takt-core"])
+        .args(["mutants", "--list", "--json", "--package", "takt-rt-core"])
         .args(["--file", "crates/takt-core/src/engine/*.rs", "--file", "crates/takt-core/src/policies/**/*.rs"])
         .current_dir(&copy)
         .output()?;
@@ -496,7 +514,7 @@ impl<'c> Suite<'c> {
         cargo.args(["--signal=KILL", &limit.as_secs().to_string(), "cargo"]).args(arguments);
         cargo.args(["--locked", "--quiet", "--package", self.package]).current_dir(self.copy);
         // A mutant is built once and its tests run once, so the build counts more than the tests.
-        for package in ["takt-core", "takt-sim", "takt-conformance"] {
+        for package in ["takt-rt-core", "takt-rt-sim", "takt-rt-conformance"] {
             cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
         }
         cargo.envs(self.cases.map(|cases| ("TAKT_CASES", cases)));

@@ -76,7 +76,7 @@ const CI: &[Step] = &[
         name: "real runs and benches",
         time: 0,
         run: |_, sums| {
-            let chosen = ["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED];
+            let chosen = ["--package", "takt-rt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED];
             tests(&chosen, takt_testing::fresh_seed(), sums)
         },
     },
@@ -84,7 +84,7 @@ const CI: &[Step] = &[
         name: "outcomes of real runs",
         time: 0,
         run: |_, sums| {
-            let chosen = ["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"];
+            let chosen = ["--package", "takt-rt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"];
             tests(&chosen, takt_testing::fresh_seed(), sums)
         },
     },

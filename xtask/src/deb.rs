@@ -134,7 +134,7 @@ pub(crate) fn build_in(folder: &Path, target: &Path, machine: Machine, profile: 
         "the Rust target {0} is not installed: rustup target add {0}",
         machine.target()
     );
-    let mut command = cargo(&["build", "--locked", "-p", "takt-cli", "--bin", "takt", "--profile", profile]);
+    let mut command = cargo(&["build", "--locked", "-p", "takt-rt-cli", "--bin", "takt", "--profile", profile]);
     command.current_dir(folder).arg("--target-dir").arg(target);
     command.args(["--target", machine.target()]).envs(linker(machine)).env(FLAGS, remapped(folder)?);
     if profile == PROFILE {
@@ -237,11 +237,11 @@ fn copyright() -> Result<String> {
     Ok(fs::read_to_string(root().join("xtask/deb/copyright"))?.replace("@MIT@", &text.join("\n")))
 }
 
-/// The version of the package `takt-cli`.
+/// The version of the package `takt-rt-cli`.
 pub(crate) fn version() -> Result<String> {
     let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let cli = packages.iter().find(|package| package["name"] == "takt-cli").context("no package takt-cli")?;
+    let cli = packages.iter().find(|package| package["name"] == "takt-rt-cli").context("no package takt-rt-cli")?;
     Ok(cli["version"].as_str().context("no version")?.to_owned())
 }
 

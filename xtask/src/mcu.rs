@@ -57,7 +57,7 @@ pub(crate) fn run(part: Part) -> Outcome {
 }
 
 fn checked(part: Part) -> Result<()> {
-    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
+    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-rt-cli"]).status()?;
     ensure!(built.success(), "takt could not be built");
     let target = PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?);
     let bench = Bench { takt: target.join("debug/takt"), images: target.join("mcu") };
@@ -112,7 +112,7 @@ fn small_target() -> Result<()> {
         println!("skipped: the Rust target {SMALL_TARGET} is not installed: rustup target add {SMALL_TARGET}");
         return Ok(());
     }
-    let built = cargo(&["build", "--locked", "--quiet", "-p", "takt-mcu", "--target", SMALL_TARGET]).status()?;
+    let built = cargo(&["build", "--locked", "--quiet", "-p", "takt-rt-mcu", "--target", SMALL_TARGET]).status()?;
     ensure!(built.success(), "the kernel cannot be built for {SMALL_TARGET}");
     println!("the kernel is built for {SMALL_TARGET}");
     Ok(())

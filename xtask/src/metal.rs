@@ -29,7 +29,7 @@ pub(crate) fn run() -> Outcome {
 }
 
 fn measure() -> Result<()> {
-    let built = cargo(&["build", "--locked", "-p", "takt-core", "--target", TARGET]).status()?;
+    let built = cargo(&["build", "--locked", "-p", "takt-rt-core", "--target", TARGET]).status()?;
     ensure!(built.success(), "the core with all policies cannot be built for {TARGET}");
     let target = PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?).join("metal");
     fs::create_dir_all(&target)?;

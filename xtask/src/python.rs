@@ -122,7 +122,7 @@ fn tested(environment: &Path) -> Result<()> {
     let target = target()?;
     let of_package = ["--locked", "--quiet", "--manifest-path", MANIFEST];
     done(&mut cargo(&["fmt", "--check", "--manifest-path", MANIFEST]))?;
-    done(&mut cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]))?;
+    done(&mut cargo(&["build", "--locked", "--quiet", "--package", "takt-rt-cli"]))?;
     done(
         cargo(&["clippy"])
             .args(of_package)

@@ -28,7 +28,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 /// # Errors
 /// When it can't be built.
 pub(crate) fn released() -> anyhow::Result<PathBuf> {
-    let built = cargo(&["build", "--locked", "--release", "--package", "takt-cli"]).status()?;
+    let built = cargo(&["build", "--locked", "--release", "--package", "takt-rt-cli"]).status()?;
     anyhow::ensure!(built.success(), "takt could not be built");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/takt"))
@@ -39,7 +39,7 @@ pub(crate) fn released() -> anyhow::Result<PathBuf> {
 /// # Errors
 /// When it can't be built.
 pub(crate) fn built() -> anyhow::Result<PathBuf> {
-    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-cli"]).status()?;
+    let built = cargo(&["build", "--locked", "--quiet", "--package", "takt-rt-cli"]).status()?;
     anyhow::ensure!(built.success(), "takt could not be built");
     let target = metadata()?["target_directory"].as_str().map(PathBuf::from).context("no target directory")?;
     Ok(target.join("debug/takt"))
@@ -140,7 +140,7 @@ mod tests {
             embedded(&unpacked, &unpacked.join("src"), &mut files);
             files.extend(["LICENSE-APACHE", "LICENSE-MIT"].map(|name| unpacked.join(name)));
             // A registry shows it as the page of the package.
-            let has_page = ["takt-cli-", "takt-rt-"].iter().any(|name| package.to_string_lossy().contains(name));
+            let has_page = ["takt-rt-cli-", "takt-rt-0"].iter().any(|name| package.to_string_lossy().contains(name));
             files.extend(has_page.then(|| unpacked.join("README.md")));
         }
         let embedded = files.len() - 2 * made.len() - 2;

@@ -9,7 +9,7 @@
 //! * A block whose first line is a comment with a file's name (`# hello.yaml`, `// client.c`) is that file.
 //! * Commands in ` ```sh ` are not run; [`NOT_RUN`] says why.
 //!
-//! `UPDATE=1 cargo test -p takt-cli --test docs` rewrites what differs (and, in measured blocks, an output of `?`).
+//! `UPDATE=1 cargo test -p takt-rt-cli --test docs` rewrites what differs (and, in measured blocks, an output of `?`).
 
 mod machine;
 
@@ -274,8 +274,9 @@ fn compare_image(image: Image) -> Option<String> {
         fs::write(&path, &image.bytes).expect("a chart of the documents");
     }
     let same = fs::read(&path).is_ok_and(|found| found == image.bytes);
-    (!same)
-        .then(|| format!("{} is not what its command draws; UPDATE=1 cargo test -p takt-cli --test docs", name(&path)))
+    (!same).then(|| {
+        format!("{} is not what its command draws; UPDATE=1 cargo test -p takt-rt-cli --test docs", name(&path))
+    })
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -301,7 +302,7 @@ fn compare(path: &Path, expected: &str) -> Option<String> {
         return None;
     }
     let line = found.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count() + 1;
-    Some(format!("{} is out of date from line {line}; UPDATE=1 cargo test -p takt-cli --test docs", name(path)))
+    Some(format!("{} is out of date from line {line}; UPDATE=1 cargo test -p takt-rt-cli --test docs", name(path)))
 }
 
 #[test]

@@ -135,7 +135,7 @@ mod tests {
         });
         assert!(matches!(failed, Ok(Err(TestError::Fail(_, 1000)))), "{failed:?}");
         let command = repeat(7);
-        assert!(command.starts_with(&format!("TAKT_SEED={} TAKT_CASES=7 cargo test -p takt-testing", seed())));
+        assert!(command.starts_with(&format!("TAKT_SEED={} TAKT_CASES=7 cargo test -p takt-rt-testing", seed())));
         assert!(command.ends_with("a_failure_names_the_smallest_case_and_how_to_repeat_it"), "{command}");
     }
 

@@ -1,4 +1,4 @@
-//! The cost of a step of the engine under EDZL, native and as a module: `cargo run --release -p takt-wasm --example cost -- edzl_wasm.wasm`.
+//! The cost of a step of the engine under EDZL, native and as a module: `cargo run --release -p takt-rt-wasm --example cost -- edzl_wasm.wasm`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The longest time that a module delays a schedule by its default fuel, for several kinds of instructions: `cargo run --release -p takt-wasm --example worst`.
+//! The longest time that a module delays a schedule by its default fuel, for several kinds of instructions: `cargo run --release -p takt-rt-wasm --example worst`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -35,11 +35,11 @@ const BOOT_TIME_MIN: Duration = Duration::from_secs(240);
 const LIMITED: &str = r#"ulimit -t "$0" && exec "$@""#;
 /// Tests that look at the machine they run on; they run in the virtual machine too.
 const TESTS: [&str; 10] =
-    ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--test", "isolate", "--no-run"];
+    ["-p", "takt-rt-linux", "--lib", "--test", "groups", "--test", "crash", "--test", "isolate", "--no-run"];
 /// Random sequences of isolations that are killed, by default. The campaign has more.
 const SEQUENCES: u32 = 10;
 /// The comparison of real runs with their simulation, which has a folder of its own there: it runs where time is virtual.
-const OUTCOMES: [&str; 5] = ["-p", "takt-cli", "--test", "outcomes", "--no-run"];
+const OUTCOMES: [&str; 5] = ["-p", "takt-rt-cli", "--test", "outcomes", "--no-run"];
 
 /// The system to boot.
 #[derive(Default)]
@@ -274,7 +274,7 @@ fn target_dir() -> Result<PathBuf> {
 
 /// Builds the static programs and packs them.
 fn initramfs(dir: &Path) -> Result<PathBuf> {
-    let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
+    let takt = build(&["build", "-p", "takt-rt-cli", "--bin", "takt"])?;
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
     let tests = build(&[&["test"], &TESTS[..]].concat())?;
     let outcomes = build(&[&["test"], &OUTCOMES[..]].concat())?;
@@ -307,7 +307,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     archive.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\n")?;
     archive.file("etc/group", b"root:x:0:\n")?;
     archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
-    for (name, program) in build(&["build", "-p", "takt-client", "--example", "threads"])? {
+    for (name, program) in build(&["build", "-p", "takt-rt-client", "--example", "threads"])? {
         archive.program(&format!("bin/{name}"), &fs::read(program)?)?;
     }
     for (name, program) in &tests {

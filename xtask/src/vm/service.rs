@@ -95,7 +95,7 @@ fn packages(dir: &Path) -> Result<PathBuf> {
 
 /// Packs the machine: systemd, dpkg, the package of Takt, and the script that tests it.
 fn initramfs(dir: &Path, packages: &Path) -> Result<PathBuf> {
-    let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
+    let takt = build(&["build", "-p", "takt-rt-cli", "--bin", "takt"])?;
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
     let path = dir.join("systemd.cpio");
     let mut machine = Machine { archive: Archive::new(BufWriter::new(File::create(&path)?)), folders: BTreeSet::new() };

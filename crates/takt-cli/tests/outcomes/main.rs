@@ -82,7 +82,7 @@ fn compare(instance: &Instance, on: &str, mut run: impl FnMut() -> Compared, tal
             different.push(text);
         }
         if different.len() == DIFFERENT {
-            let repeat = format!("repeat with: TAKT_OUTCOMES_ONLY={name} cargo test -p takt-cli --test outcomes");
+            let repeat = format!("repeat with: TAKT_OUTCOMES_ONLY={name} cargo test -p takt-rt-cli --test outcomes");
             return tally.failures.push(format!("{}\n{}{repeat}", different.join("\n"), instance.text));
         }
     }

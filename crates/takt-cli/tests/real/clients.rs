@@ -69,7 +69,7 @@ fn an_abort_returns_each_template_to_its_job_loop() {
         let room = Room::with("");
         let here = Path::new(env!("CARGO_BIN_EXE_takt")).parent().expect("a directory");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--locked", "--quiet", "--package", "takt-client", "--example", "template"]);
+        cargo.args(["build", "--locked", "--quiet", "--package", "takt-rt-client", "--example", "template"]);
         assert!(cargo.status().expect("cargo starts").success());
         template(&room, &format!("exec {}", here.join("examples/template").display()));
         if compiled(&room, "template", &clients("c/template.c"), true).is_none() {
@@ -103,7 +103,7 @@ fn a_period_of_its_own_gives_a_program_jobs_outside_takt() {
     let room = Room::with("");
     let here = Path::new(env!("CARGO_BIN_EXE_takt")).parent().expect("a directory");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--quiet", "--package", "takt-client", "--example", "alone"]);
+    cargo.args(["build", "--locked", "--quiet", "--package", "takt-rt-client", "--example", "alone"]);
     assert!(cargo.status().expect("cargo starts").success());
     let mut commands = vec![vec![here.join("examples/alone").display().to_string()]];
     if compiled_text(&room, "alone", ALONE_IN_C, true).is_some() {

@@ -153,7 +153,7 @@ fn kills_at_seeded_moments_leave_nothing() {
         for seed in first..first + cases {
             let case = case(seed);
             println!(
-                "{} after {} ms; repeat with: TAKT_SEED={seed} TAKT_KILLS=1 cargo test -p takt-cli --test real -- kills_at_seeded",
+                "{} after {} ms; repeat with: TAKT_SEED={seed} TAKT_KILLS=1 cargo test -p takt-rt-cli --test real -- kills_at_seeded",
                 case.victim.unwrap_or("takt"),
                 case.moment
             );

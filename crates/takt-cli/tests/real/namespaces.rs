@@ -444,7 +444,7 @@ fn clean_ups_in_other_namespaces_harm_no_run() {
     // Once a clean-up in another PID namespace left frozen processes whose numbers it does not see (v1).
     for seed in [1096, 1114].into_iter().chain(first..first + rounds) {
         println!(
-            "repeat with: TAKT_SEED={seed} TAKT_NAMESPACES=1 cargo test -p takt-cli --test real -- clean_ups_in_other"
+            "repeat with: TAKT_SEED={seed} TAKT_NAMESPACES=1 cargo test -p takt-rt-cli --test real -- clean_ups_in_other"
         );
         on_cpus(|| round(seed, &kinds, &mechanisms, isolates));
     }

@@ -496,7 +496,7 @@ fn random_faults_leave_nothing_and_lose_nothing() {
                 break;
             }
             println!(
-                "repeat with: TAKT_SEED={seed} TAKT_RECOVERY_ONE=1 cargo test -p takt-cli --test real -- random_faults"
+                "repeat with: TAKT_SEED={seed} TAKT_RECOVERY_ONE=1 cargo test -p takt-rt-cli --test real -- random_faults"
             );
             attempts(3, || faulty(seed, &mechanisms));
         }

@@ -477,7 +477,7 @@ fn programs_in_rust_and_python_have_threads() {
     on_cpus(|| {
         let here = Path::new(env!("CARGO_BIN_EXE_takt")).parent().expect("a directory");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--locked", "--quiet", "--package", "takt-client", "--example", "threads"]);
+        cargo.args(["build", "--locked", "--quiet", "--package", "takt-rt-client", "--example", "threads"]);
         assert!(cargo.status().expect("cargo starts").success());
         let runs = |command: &str, files: &[(&Path, &str)]| {
             let Some(room) = room(&format!(

@@ -369,7 +369,7 @@ fn knowing(system: System, names: &[String], ran: &Ran) -> Engine {
 }
 
 fn again(seed: u64, name: &str) -> String {
-    format!("seed {seed}; again: TAKT_CHANGE_SEED={seed} cargo test -p takt-exec --lib {name}")
+    format!("seed {seed}; again: TAKT_CHANGE_SEED={seed} cargo test -p takt-rt-exec --lib {name}")
 }
 
 fn seeds(most: u64) -> std::ops::RangeInclusive<u64> {

@@ -568,7 +568,7 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     let (mut refusals, mut replaced, mut ended, mut completed, mut failed) = (0, 0, 0, 0, 0);
     let (mut escapes, mut pauses) = ([0, 0], 0);
     for seed in seeds.clone() {
-        let again = || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib faults");
+        let again = || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-rt-exec --lib faults");
         let source = Source { name: "drawn.yaml".into(), text: drawn(seed) };
         let (system, plan, programs) = plan_of_class(&load(source), Span::from_ms(400), seed % 2 == 1);
         let run = std::panic::catch_unwind(|| {
@@ -662,8 +662,9 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     let seeds = first.map_or(1..=1500, |seed: u64| seed..=seed);
     let (mut requests, mut compared, mut floods, mut threads) = (0, 0, 0, 0);
     for seed in seeds {
-        let again =
-            || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib a_page_that_changes");
+        let again = || {
+            format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-rt-exec --lib a_page_that_changes")
+        };
         let draw = |number: u64, most: u64| rng::draw_up_to(most, seed, 5, number) as usize;
         let dispatch = ["freeze", "priority", "rank"][draw(1, 2)];
         // With the lowest priority and no shared resource it has no influence on the others. Otherwise it may outrank or block them, as its

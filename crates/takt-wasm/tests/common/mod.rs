@@ -43,7 +43,7 @@ pub fn edzl() -> Option<&'static Path> {
 pub fn of_registry(number: usize) -> Option<Vec<u8>> {
     static BUILT: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let all = BUILT.get_or_init(|| {
-        let arguments = ["-p", "takt-wasm-module", "--example", "registry", "--features", "exports"];
+        let arguments = ["-p", "takt-rt-wasm-module", "--example", "registry", "--features", "exports"];
         built(&arguments, "examples/registry.wasm").map(|path| std::fs::read(path).expect("it was built"))
     });
     let mut module = all.clone()?;
