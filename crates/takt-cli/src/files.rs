@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ use takt_workload::Code;
 /// A process that was just killed may still hold its locks, and a server of files ends its lease on request. They are waited for so often, for so long each.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest file that is read as a whole, in bytes. A device can be endless.
+const LARGEST: u64 = 256 << 20;
 
 /// Device and number of a file.
 type Identity = (u64, u64);
@@ -313,6 +316,61 @@ pub(crate) fn created(path: &Path) -> Result<Output, Unlocked> {
 /// It cannot be written, or another process writes it.
 pub(crate) fn lock(path: &Path) -> Result<Option<Locked>, Failure> {
     open_locked(path).map_err(|why| why.failure("write", path))
+}
+
+/// The bytes of a whole file.
+///
+/// # Errors
+/// Status 2 when it cannot be read, or is longer than 256 MiB.
+pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+    match read.map_err(|error| Failure::file("read", path, &error))? as u64 > LARGEST {
+        true => {
+            let message = format!("`{}` is longer than {} MiB", path.display(), LARGEST >> 20);
+            Err(Failure::input(Code::LimitExceeded, message, "name a file that Takt has written"))
+        }
+        false => Ok(bytes),
+    }
+}
+
+/// Locks the file of a state, which [`replace`] writes.
+///
+/// # Errors
+/// As those of [`lock`], and status 2 when it is a device, a pipe or a folder.
+pub(crate) fn lock_state(path: &Path) -> Result<Option<Locked>, Failure> {
+    regular(path)?;
+    lock(path)
+}
+
+/// Refuses a device, a pipe or a folder, in whose place a state would be put.
+fn regular(path: &Path) -> Result<(), Failure> {
+    match fs::metadata(path) {
+        Ok(known) if !known.is_file() => {
+            let message = format!("`{}` is no regular file, as a state is", path.display());
+            Err(Failure::input(Code::WrongFormat, message, "name another file with `--state`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a whole state into a new file and puts it in the place of the old one, so that an interruption leaves one of the two. Returns the lock of the
+/// new file.
+///
+/// # Errors
+/// Status 2 when it is no regular file, or none can be created beside it, 1 when it cannot be written, as on a full disk.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<Option<Locked>, Failure> {
+    regular(path)?;
+    let fault = |e: &io::Error| Failure::write(path, e);
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Failure::file("write", path, &e))?;
+    writeln!(file, "{text}").map_err(|e| fault(&e))?;
+    file.as_file().sync_data().map_err(|e| fault(&e))?;
+    // Another process that waits for the old file finds the new one locked.
+    let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
+    let locked = lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
+    file.persist(path).map_err(|e| fault(&e.error))?;
+    Ok(locked)
 }
 
 /// Writes a whole file.

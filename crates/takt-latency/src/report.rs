@@ -13,7 +13,7 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:76em;margin:2em aut
 
 /// The report: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
 #[must_use]
-pub fn html(results: &Results, seed: u64) -> String {
+pub fn html(results: &Results) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Takt: lateness</title>\n\
          <style>{STYLE}</style></head><body>\n<h1>Lateness of a process on this machine</h1>\n\
@@ -30,7 +30,7 @@ pub fn html(results: &Results, seed: u64) -> String {
     QUANTILES.iter().for_each(|(_, name)| put(format!("<th>{name} <small>(95 %)</small></th>")));
     put(format!("<th>over {} us</th><th>stolen ms</th></tr>", us(results.limit as f64)));
     for scenario in results.measured() {
-        let f = Figures::of(scenario, results.limit, seed);
+        let f = Figures::of(scenario, results.limit);
         put(format!(
             "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>",
             escaped(&scenario.name),
@@ -40,10 +40,9 @@ pub fn html(results: &Results, seed: u64) -> String {
             us(f.mean),
             us(f.variance.sqrt()),
         ));
-        // Fewer rounds give no interval.
-        let few = !scenario.has_intervals();
         for q in &f.quantiles {
-            let ends = if few { "-".to_owned() } else { format!("{} to {}", us(q.low as f64), us(q.high as f64)) };
+            let ends =
+                q.ends.map_or("-".to_owned(), |(low, high)| format!("{} to {}", us(low as f64), us(high as f64)));
             put(format!("<td>{}<br><small>{ends}</small></td>", us(q.value as f64)));
         }
         put(format!("<td>{}</td><td>{:.1}</td></tr>", f.over, f.stolen as f64 / 1e6));
@@ -93,7 +92,7 @@ mod tests {
             });
         }
         results.notes.push("loud".into());
-        let page = html(&results, 1);
+        let page = html(&results);
         for part in [
             "Linux &lt;6&gt;",
             "16 loops",

@@ -29,7 +29,7 @@ fn results() -> Results {
 fn the_report_opens_in_a_browser_without_a_network() {
     let room = tempfile::tempdir().unwrap();
     let page = room.path().join("report.html");
-    std::fs::write(&page, html(&results(), 1)).unwrap();
+    std::fs::write(&page, html(&results())).unwrap();
     let picture = room.path().join("report.png");
     let screenshot = format!("--screenshot={}", picture.display());
     let Some(shown) = browse(&page, "", &["--dump-dom", "--window-size=1200,2200"]) else {

@@ -376,6 +376,25 @@ fn damaged_parts_and_wrong_calls_are_refused() {
     refused(room.takt(&[&many[..], &["--shard", "1/2"]].concat()), 2, &["error[out-of-range]: ", "`--shard 1/3`"]);
 }
 
+/// A new file would be put in their place. Symbolic links serve, since a command that does it then replaces the link alone.
+#[test]
+fn a_state_is_a_regular_file() {
+    let room = Room::new();
+    assert!(Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+    for device in ["null", "full", "zero"] {
+        std::os::unix::fs::symlink(format!("/dev/{device}"), room.path(device)).unwrap();
+    }
+    let part = parts(&room, ANALYTIC, 1, "1");
+    for state in ["pipe", "null", "full", "zero"] {
+        let says = format!("error[wrong-format]: `{state}` is no regular file");
+        refused(room.takt(&[ANALYTIC, &["--state", state]].concat()), 2, &[&says]);
+        refused(room.takt(&["repro", "airs-fig2", "--state", state]), 2, &[&says]);
+        refused(merge(&room, &part, &["--state", state]), 2, &[&says]);
+    }
+    let endless = room.takt(&["sweep", "merge", "zero"]);
+    refused(endless, 2, &["error[limit-exceeded]: `zero` is longer than 256 MiB"]);
+}
+
 #[test]
 fn options_of_other_commands_are_refused() {
     let room = Room::new();

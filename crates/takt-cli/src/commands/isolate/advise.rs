@@ -54,9 +54,9 @@ pub(crate) struct Args {
     /// Measure a step, too, whose gain shows after minutes (huge-pages, swap) or that costs safety (throttling)
     #[arg(long, value_name = "STEP", value_parser = step())]
     with: Vec<Step>,
-    /// Seed of the confidence intervals
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Of no effect since 0.2: intervals need no seed
+    #[arg(long = "seed", value_name = "SEED", hide = true)]
+    _seed: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -223,6 +223,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Advisor<'_> {
+    /// The least number of samples of each measurement.
+    fn samples(&self) -> usize {
+        self.args.figure.samples().max(SAMPLES_MIN)
+    }
+
     fn advise(&self) -> Outcome {
         let args = self.args;
         let v2 = Linux::look().hierarchy().is_some_and(|(v2, _)| v2);
@@ -230,11 +235,12 @@ impl Advisor<'_> {
         let mut candidates = candidates(&args.with, &args.without, v2);
         // Each step alone and all sums, beside the machine without isolation.
         let measurements = (candidates.len() as i64 + 1) * 2 * i64::from(args.rounds);
-        let least = i128::from(args.period.ns()) * (SAMPLES_MIN + WARM_UP) as i128 * i128::from(measurements);
+        let samples = self.samples();
+        let least = i128::from(args.period.ns()) * (samples + WARM_UP) as i128 * i128::from(measurements);
         let total = Span::from_secs(i64::from(args.seconds));
         if least > i128::from(total.ns()) * MORE {
             let message = format!(
-                "{measurements} measurements of {SAMPLES_MIN} samples with a period of {} take {} s, and not {} s",
+                "{measurements} measurements of {samples} samples with a period of {} take {} s, and not {} s",
                 args.period,
                 least / 1_000_000_000,
                 args.seconds
@@ -245,7 +251,7 @@ impl Advisor<'_> {
         let boot = self.try_out(&mut candidates)?;
         let all: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(candidates.iter().cloned()).collect();
         let alone = self.measure(&all, total.scaled(ALONE, 100))?;
-        let gains = takt_latency::ranked(&alone, args.figure, args.seed);
+        let gains = takt_latency::ranked(&alone, args.figure);
         // One that is worth nothing alone may be worth something when the larger disturbances are gone.
         let order: Vec<&Candidate> = gains
             .iter()
@@ -254,7 +260,7 @@ impl Advisor<'_> {
             .collect();
         let sums: Vec<Candidate> = [Candidate::of(NONE, &[])].into_iter().chain(sums(&order)).collect();
         let results = self.measure(&sums, total.scaled(100 - ALONE, 100))?;
-        let added = takt_latency::successive(&results, args.figure, args.seed);
+        let added = takt_latency::successive(&results, args.figure);
         let worth = |index: usize| added.get(index).is_some_and(Gain::is_gain);
         let chosen: Vec<&Candidate> = order.iter().enumerate().filter(|(i, _)| worth(*i)).map(|(_, c)| *c).collect();
         let mut steps: Vec<Step> = chosen.iter().flat_map(|candidate| &candidate.steps).copied().collect();
@@ -262,7 +268,7 @@ impl Advisor<'_> {
         let baseline = alone.measured().next().ok_or_else(|| {
             Failure::machine(Code::SystemError, "this machine without isolation was not measured", "try again")
         })?;
-        let baseline = takt_latency::figure(baseline, args.figure, args.seed);
+        let baseline = takt_latency::figure(baseline, args.figure);
         let advice = Advice {
             reading,
             candidates: &candidates,
@@ -307,7 +313,7 @@ impl Advisor<'_> {
     fn measure(&self, all: &[Candidate], time: Span) -> Result<Results, Failure> {
         let (args, measured) = (self.args, all.iter().filter(|candidate| candidate.skipped.is_none()).count().max(1));
         let slots = measured as i64 * i64::from(args.rounds);
-        let count = usize::try_from(time.ns() / slots / args.period.ns().max(1)).unwrap_or(0).max(SAMPLES_MIN);
+        let count = usize::try_from(time.ns() / slots / args.period.ns().max(1)).unwrap_or(0).max(self.samples());
         let mut results = Results::new(String::new(), String::new(), String::new(), 0);
         results.scenarios = all.iter().map(Candidate::scenario).collect();
         let progress = Progress::of(slots as u64, "measurements");
@@ -419,6 +425,11 @@ struct Advice<'a> {
     args: &'a Args,
 }
 
+/// Both ends of an interval.
+fn between(interval: &Interval) -> String {
+    interval.ends.map_or("-".to_owned(), |(low, high)| format!("{} to {}", Span::from_ns(low), Span::from_ns(high)))
+}
+
 impl Advice<'_> {
     fn create(&self) -> String {
         let wanted = |step: &Step| self.steps.contains(step);
@@ -441,26 +452,24 @@ impl Advice<'_> {
             "CPU {cpu}: {} tasks and {} kernel threads may use it and can be moved, {} kernel threads are bound to it, {} interrupts arrive there",
             reading.tasks, reading.kernel_threads, reading.bound, reading.interrupts
         )?;
-        let Interval { value, low, high } = self.baseline;
         writeln!(
             out,
-            "without isolation, in {class}, period {}: {} of the lateness {} (95 %: {} to {})",
+            "without isolation, in {class}, period {}: {} of the lateness {} (95 %: {})",
             args.period,
             args.figure,
-            of(value),
-            of(low),
-            of(high)
+            of(self.baseline.value),
+            between(&self.baseline)
         )?;
         writeln!(out, "\n{:<14}  {:>12}  {:<26}  95 %", "step alone", args.figure, "worth")?;
         for gain in &self.gains {
-            let Interval { value, low, high } = gain.gain;
+            let value = gain.gain.value;
             let worth = match (gain.is_gain(), gain.is_loss()) {
                 (true, _) => of(value).to_string(),
                 (_, true) => format!("{} later", of(-value)),
                 _ => "nothing here beyond noise".to_owned(),
             };
             let figure = of(gain.figure).to_string();
-            writeln!(out, "{:<14}  {figure:>12}  {worth:<26}  {} to {}", gain.name, of(low), of(high))?;
+            writeln!(out, "{:<14}  {figure:>12}  {worth:<26}  {}", gain.name, between(&gain.gain))?;
         }
         for candidate in self.candidates {
             if let Some(why) = &candidate.skipped {
@@ -470,10 +479,13 @@ impl Advice<'_> {
         if !self.added.is_empty() {
             writeln!(out, "\nadded to the steps before it")?;
             for (gain, candidate) in self.added.iter().zip(&self.order) {
-                let Interval { value, low, high } = gain.gain;
-                let worth = if gain.is_gain() { of(value).to_string() } else { "adds nothing beyond noise".to_owned() };
+                let worth = if gain.is_gain() {
+                    of(gain.gain.value).to_string()
+                } else {
+                    "adds nothing beyond noise".to_owned()
+                };
                 let figure = of(gain.figure).to_string();
-                writeln!(out, "{:<14}  {figure:>12}  {worth:<26}  {} to {}", candidate.name, of(low), of(high))?;
+                writeln!(out, "{:<14}  {figure:>12}  {worth:<26}  {}", candidate.name, between(&gain.gain))?;
             }
         }
         writeln!(out)?;
@@ -493,9 +505,7 @@ impl Advice<'_> {
 
     fn object(&self) -> Json {
         let Advice { reading, args, cpu, .. } = self;
-        // Limits that fewer than three rounds do not give are none.
-        let limit = |value: i64| (value.unsigned_abs() < i64::MAX as u64).then_some(value);
-        let interval = |i: &Interval| json!({"value_ns": i.value, "low_ns": limit(i.low), "high_ns": limit(i.high)});
+        let interval = |i: &Interval| json!({"value_ns": i.value, "low_ns": i.ends.map(|ends| ends.0), "high_ns": i.ends.map(|ends| ends.1)});
         let gain = |gain: &Gain| {
             json!({"name": gain.name, "figure_ns": gain.figure, "gain": interval(&gain.gain), "is_gain": gain.is_gain(),
                 "is_loss": gain.is_loss()})

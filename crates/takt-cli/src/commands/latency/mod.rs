@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
 use options::Sweep;
-use std::fs;
 use std::path::{Path, PathBuf};
 use takt_core::time::Span;
 use takt_latency::{MIN_ROUNDS, Results};
@@ -52,7 +51,7 @@ struct Compare {
     first: PathBuf,
     /// Results to compare with them
     second: PathBuf,
-    /// Seed of the confidence intervals
+    /// Seed of the permutation test
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object
@@ -112,14 +111,14 @@ fn sweep(args: &Sweep) -> Outcome {
         return Err(Failure::machine(Code::MissingCapability, message, DOCTOR));
     }
     let claims = match args {
-        Sweep { check_order: true, .. } => takt_latency::order(&results, args.seed),
+        Sweep { check_order: true, .. } => takt_latency::order(&results),
         Sweep { check_cyclictest: true, .. } => {
-            vec![takt_latency::programs(&results, PROGRAMS_LIMIT.ns(), args.seed)]
+            vec![takt_latency::programs(&results, PROGRAMS_LIMIT.ns())]
         }
         _ => Vec::new(),
     };
     // A full disk costs the one file: the table is printed before, and the other files are written.
-    output::results(&results, &claims, args.check_trace, args.seed, args.json)?;
+    output::results(&results, &claims, args.check_trace, args.json)?;
     let mut written = Ok(());
     let mut write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| {
         let result = path.as_ref().map_or(Ok(()), |path| files::write(path, text()));
@@ -128,7 +127,7 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.output, &|| results.json());
     write(&args.csv, &|| results.csv());
     write(&args.histogram, &|| results.histogram());
-    write(&args.html, &|| takt_latency::html(&results, args.seed));
+    write(&args.html, &|| takt_latency::html(&results));
     write(&args.tails, &|| takt_latency::tails(&results));
     write(&args.density, &|| takt_latency::density(&results));
     written?;
@@ -144,8 +143,8 @@ fn sweep(args: &Sweep) -> Outcome {
 }
 
 fn read(path: &Path) -> Result<Results, Failure> {
-    let text = fs::read_to_string(path).map_err(|e| Failure::file("read", path, &e))?;
-    Results::read(&text).map_err(|e| {
+    let text = files::contents(path)?;
+    Results::read(&String::from_utf8_lossy(&text)).map_err(|e| {
         let message = format!("`{}`: {e}", path.display());
         Failure::input(Code::WrongFormat, message, "give a file that `takt latency --output` wrote")
     })

@@ -59,9 +59,9 @@ pub(super) struct Sweep {
     /// Count samples that are later
     #[arg(long, default_value = "100us", value_parser = duration)]
     pub(super) limit: Span,
-    /// Seed of the confidence intervals
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
+    /// Of no effect since 0.2: intervals need no seed
+    #[arg(long = "seed", value_name = "SEED", hide = true)]
+    _seed: Option<u64>,
     /// Write all samples and settings, for `takt latency compare`
     #[arg(long, value_name = "FILE.json")]
     pub(super) output: Option<PathBuf>,

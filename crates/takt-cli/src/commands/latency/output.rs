@@ -12,16 +12,17 @@ fn us(ns: f64) -> Cell {
 }
 
 /// The difference of `idle-fifo` and the peer, where both were measured: the name of the quantile and the interval.
-fn beside(results: &Results, seed: u64) -> Vec<(&'static str, Interval)> {
+fn beside(results: &Results) -> Vec<(&'static str, Interval)> {
     let of = |name: &str| results.measured().find(|scenario| scenario.name == name && scenario.has_intervals());
     let Some((own, peer)) = of("idle-fifo").zip(of("cyclictest")) else { return Vec::new() };
-    QUANTILES.iter().take(2).map(|(quantile, name)| (*name, difference(own, peer, *quantile, seed))).collect()
+    QUANTILES.iter().take(2).map(|(quantile, name)| (*name, difference(own, peer, *quantile))).collect()
 }
 
 /// A time with its interval, in microseconds.
 fn with_interval(interval: &Interval) -> String {
     let us = |ns: i64| ns as f64 / 1e3;
-    format!("{:.1} us (95 %: {:.1} to {:.1})", us(interval.value), us(interval.low), us(interval.high))
+    let ends = interval.ends.map(|(low, high)| format!(" (95 %: {:.1} to {:.1})", us(low), us(high)));
+    format!("{:.1} us{}", us(interval.value), ends.unwrap_or_default())
 }
 
 /// The comparison of a scenario with the kernel's trace, in words.
@@ -46,31 +47,26 @@ fn agreement(scenario: &str, found: &Agreement, limit: Span) -> String {
     text
 }
 
-pub(super) fn results(
-    results: &Results,
-    claims: &[Claim],
-    check: Option<Span>,
-    seed: u64,
-    json: bool,
-) -> io::Result<()> {
+/// Both ends of an interval, in microseconds.
+fn between(ends: Option<(i64, i64)>) -> String {
+    ends.map_or("-".to_owned(), |(low, high)| format!("{:.1} to {:.1}", low as f64 / 1e3, high as f64 / 1e3))
+}
+
+pub(super) fn results(results: &Results, claims: &[Claim], check: Option<Span>, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit, seed)));
+    let figures = results.measured().map(|scenario| (scenario, Figures::of(scenario, results.limit)));
     if json {
+        let range = |i: &Interval| json!({"value": i.value, "low": i.ends.map(|ends| ends.0), "high": i.ends.map(|ends| ends.1)});
         let of = |(scenario, f): (&takt_latency::Scenario, Figures)| {
-            // Fewer rounds give no interval.
-            let ends = |ns: i64| scenario.has_intervals().then_some(ns);
-            let quantiles = f.quantiles.iter().zip(QUANTILES).map(|(q, (_, name))| {
-                (name.to_owned(), json!({"value": q.value, "low": ends(q.low), "high": ends(q.high)}))
-            });
+            let quantiles = f.quantiles.iter().zip(QUANTILES).map(|(q, (_, name))| (name.to_owned(), range(q)));
             json!({"scenario": scenario.name, "count": f.count, "min_ns": f.min, "mean_ns": f.mean, "variance_ns2": f.variance,
                 "quantiles_ns": quantiles.collect::<serde_json::Map<String, Value>>(), "over_limit": f.over,
                 "stolen_ns": f.stolen, "worst": scenario.worst, "agreement": scenario.agreement})
         };
         let skipped =
             results.scenarios.iter().filter_map(|s| Some(json!({"scenario": s.name, "reason": s.skipped.as_ref()?})));
-        let range = |i: &Interval| json!({"value": i.value, "low": i.low, "high": i.high});
         let beside: serde_json::Map<String, Value> =
-            beside(results, seed).iter().map(|(name, interval)| ((*name).to_owned(), range(interval))).collect();
+            beside(results).iter().map(|(name, interval)| ((*name).to_owned(), range(interval))).collect();
         let claims: Vec<Value> = claims
             .iter()
             .map(|claim| json!({"claim": claim.text, "measured_ns": claim.measured.as_ref().map(range), "holds": claim.holds}))
@@ -100,14 +96,7 @@ pub(super) fn results(
     let mut rows = vec![head.map(Cell::from).to_vec()];
     for (scenario, f) in figures {
         let q = |index: usize| f.quantiles[index];
-        let few = !scenario.has_intervals();
-        let ends = |index: usize| {
-            Cell::from(if few {
-                "-".into()
-            } else {
-                format!("{:.1} to {:.1}", q(index).low as f64 / 1e3, q(index).high as f64 / 1e3)
-            })
-        };
+        let ends = |index: usize| Cell::from(between(q(index).ends));
         let value = |index| us(q(index).value as f64);
         rows.push(vec![
             scenario.name.as_str().into(),
@@ -132,7 +121,7 @@ pub(super) fn results(
             writeln!(out, "not measured: {why}")?;
         }
     }
-    for (name, interval) in beside(results, seed) {
+    for (name, interval) in beside(results) {
         writeln!(out, "idle-fifo - cyclictest, {name}: {}", with_interval(&interval))?;
     }
     for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
@@ -163,8 +152,8 @@ pub(super) fn differences(
     let mut out = io::stdout().lock();
     if json {
         let of = |d: &Difference| {
-            json!({"scenario": d.scenario, "quantile": d.quantile, "first_ns": d.first, "second_ns": d.second, "low_ns": d.low,
-                "high_ns": d.high, "differs": d.differs})
+            json!({"scenario": d.scenario, "quantile": d.quantile, "first_ns": d.first, "second_ns": d.second,
+                "low_ns": d.ends.map(|ends| ends.0), "high_ns": d.ends.map(|ends| ends.1), "differs": d.differs})
         };
         let object = json!({"differences": all.iter().map(of).collect::<Vec<_>>(), "notes": notes});
         return writeln!(out, "{object}");
@@ -183,7 +172,7 @@ pub(super) fn differences(
             d.quantile.into(),
             us(d.first as f64),
             us(d.second as f64),
-            format!("{:.1} to {:.1}", d.low as f64 / 1e3, d.high as f64 / 1e3).into(),
+            between(d.ends).into(),
             verdict.into(),
         ]);
     }

@@ -271,7 +271,7 @@ impl Experiment<'_> {
         results.notes.extend(timerlat_note(self.cpu, args.priority, stages).or(no_timerlat));
         let without = self.tracer.as_ref().filter(|_| args.explain.is_some()).and_then(Tracer::without_osnoise);
         results.notes.extend(without.map(|why| format!("the tracer `osnoise` is not used: {why}")));
-        results.notes.extend(noise(&results, args.seed));
+        results.notes.extend(noise(&results));
         Ok(results)
     }
 
@@ -597,21 +597,21 @@ fn timerlat_note(cpu: usize, priority: u8, mut stages: [Vec<i64>; 3]) -> Option<
 }
 
 /// A warning where the machine's own noise is as large as what is measured.
-fn noise(results: &Results, seed: u64) -> Option<String> {
+fn noise(results: &Results) -> Option<String> {
     let floor = results.measured().find(|s| s.name == "idle-fifo").or_else(|| results.measured().next())?;
-    let p99 = takt_latency::Figures::of(floor, results.limit, seed).quantiles[1];
+    let p99 = takt_latency::Figures::of(floor, results.limit).quantiles[1];
     let of = Span::from_ns;
     if !floor.has_intervals() {
         return Some(format!(
             "fewer than {MIN_ROUNDS} rounds say nothing about noise: there are no confidence intervals"
         ));
     }
-    (p99.high - p99.low > p99.value.max(1)).then(|| {
+    p99.ends.filter(|(low, high)| high - low > p99.value.max(1)).map(|(low, high)| {
         format!(
             "noise: p99 of `{}` lies between {} and {}; differences of that size between scenarios mean nothing",
             floor.name,
-            of(p99.low),
-            of(p99.high)
+            of(low),
+            of(high)
         )
     })
 }

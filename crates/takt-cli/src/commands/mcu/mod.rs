@@ -103,12 +103,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Decode { stream, read } => {
             let (workload, table) = tabled(&read.input)?;
             let _outputs = ready(read, &workload, [stream].into_iter().chain([&read.input.file]), [])?;
-            let bytes = std::fs::read(stream).map_err(|e| Failure::file("read", stream, &e))?;
+            let bytes = files::contents(stream)?;
             decode(read, &stream.display().to_string(), &bytes, workload, &table)
         }
         Command::Calibrate { stream, input } => {
             let (_, table) = tabled(input)?;
-            let bytes = std::fs::read(stream).map_err(|e| Failure::file("read", stream, &e))?;
+            let bytes = files::contents(stream)?;
             calibrate(&stream.display().to_string(), &bytes, &table)
         }
     }

@@ -54,9 +54,9 @@ impl Runner {
         let empty =
             || State { format: FORMAT.into(), version: env!("CARGO_PKG_VERSION").into(), runs: BTreeMap::new() };
         let mut state = empty();
-        let locked = path.map(files::lock).transpose()?.flatten();
+        let locked = path.map(files::lock_state).transpose()?.flatten();
         if let Some(path) = path {
-            let bytes = fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
+            let bytes = files::contents(path)?;
             if !bytes.is_empty() {
                 state = serde_json::from_slice(&bytes).ok().filter(|state: &State| state.format == FORMAT).ok_or_else(
                     || {
@@ -148,18 +148,10 @@ impl Runner {
         Ok(table.filter(|table| !table.0.is_empty()).ok_or_else(|| "it has no results".to_owned()))
     }
 
-    /// Writes the results into a new file and puts it in the place of the old one, so that an interruption leaves one of the two.
+    /// Writes the results.
     fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Failure::file("write", path, &e))?;
-        let fault = |e: &io::Error| Failure::write(path, e);
-        writeln!(file, "{}", serde_json::json!(self.state)).map_err(|e| fault(&e))?;
-        // Another process that waits for the old file finds the new one locked.
-        let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
-        let locked = files::lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
-        file.persist(path).map_err(|e| fault(&e.error))?;
-        self.locked = locked;
+        self.locked = files::replace(path, &serde_json::json!(self.state).to_string())?;
         Ok(())
     }
 }

@@ -627,6 +627,29 @@ mod tests {
         }
     }
 
+    /// Exact sums over the binomial distribution. The table is in docs/analysis.md.
+    #[test]
+    fn intervals_of_ratios_have_the_true_one_in_95_of_100_experiments() {
+        let covered = |sets: u64, ratio: f64| -> f64 {
+            // The probability of `count` successes follows from that of one fewer.
+            let mut probability = (1.0 - ratio).powi(sets as i32);
+            let mut sum = 0.0;
+            for count in 0..=sets {
+                let (least, most) = interval(count, sets);
+                let is_within = (least as f64..=most as f64).contains(&(ratio * 1e6));
+                sum += if is_within { probability } else { 0.0 };
+                probability *= (sets - count) as f64 / (count + 1) as f64 * ratio / (1.0 - ratio);
+            }
+            sum
+        };
+        for sets in [40, 100, 400] {
+            let ratios = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5].map(|ratio| covered(sets, ratio));
+            let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+            assert!((0.94..=0.96).contains(&mean), "{sets} sets: {mean}, {ratios:?}");
+            assert!(ratios.iter().all(|share| (0.91..=0.99).contains(share)), "{sets} sets: {ratios:?}");
+        }
+    }
+
     #[test]
     fn utilisations_are_rounded_to_the_nearest() {
         let tenths = [49_999, 50_000, 149_999, 150_000].map(|utilisation| rounded(utilisation, TENTH));

@@ -9,7 +9,6 @@ use crate::files::{self, Locked};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use takt_workload::{Code, shell_word};
 
@@ -178,7 +177,7 @@ pub(super) fn difference(one: &Value, other: &Value) -> Option<(String, Value, V
 /// Status 2 if it is no state, or a damaged one, with this way out.
 pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), Failure> {
     let name = path.display();
-    let bytes = std::fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
+    let bytes = files::contents(path)?;
     let text = String::from_utf8_lossy(&bytes);
     let file = serde_json::from_str::<Value>(&text).ok();
     let format = file.as_ref().and_then(|file| file["format"].as_str());
@@ -211,25 +210,15 @@ pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), F
     Ok((header.ok_or_else(damaged)?, rows))
 }
 
-/// Writes a whole state into a new file and puts it in the place of the old one, so that an interruption leaves one of the two.
-/// Returns the lock of the new file.
+/// Writes a whole state, and returns the lock of its file.
 fn write<T: Found>(path: &Path, header: &Header, done: &Done<T>) -> Result<Option<Locked>, Failure> {
-    let fault = |e: &io::Error| Failure::write(path, e);
     let row = |(point, block): &(usize, u64), row: &Row<T>| -> Value {
         [json!(point), json!(block), json!(row.sets)].into_iter().chain(row.found.cells()).collect()
     };
     let mut whole = json!(header);
     whole["format"] = json!(FORMAT);
     whole["done"] = done.rows.iter().map(|(at, found)| row(at, found)).collect();
-    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Failure::file("write", path, &e))?;
-    writeln!(file, "{}", sealed(&whole, &header.made_by(header.part))).map_err(|e| fault(&e))?;
-    file.as_file().sync_data().map_err(|e| fault(&e))?;
-    // Another process that waits for the old file finds the new one locked.
-    let own = file.as_file().try_clone().map_err(|e| fault(&e))?;
-    let locked = files::lock_open(own, path, false).map_err(|why| fault(&why.into()))?;
-    file.persist(path).map_err(|e| fault(&e.error))?;
-    Ok(locked)
+    files::replace(path, &sealed(&whole, &header.made_by(header.part)).to_string())
 }
 
 /// Neighbouring blocks of one point, with the sum of their results.
@@ -343,7 +332,7 @@ impl<'a, T: Found> State<'a, T> {
         let header = Header::of(subject);
         let mut state = State { path: path_buf, locked: None, header, subject, done: Done::new() };
         let Some(path) = path else { return Ok(state) };
-        state.locked = files::lock(path)?;
+        state.locked = files::lock_state(path)?;
         // A call that was killed before its first save leaves an empty file.
         let is_empty = || std::fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() == 0);
         if state.locked.as_ref().is_some_and(Locked::is_new) || is_empty() {
