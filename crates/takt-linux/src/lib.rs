@@ -39,6 +39,7 @@ mod sys;
 mod thread_class;
 mod unwaiting;
 
+pub mod admission;
 pub mod blocking;
 pub mod count;
 pub mod descriptors;

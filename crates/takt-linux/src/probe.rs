@@ -198,14 +198,26 @@ fn percent(part: Span, of: Span) -> i64 {
     part.ns().saturating_mul(100) / of.ns().max(1)
 }
 
-fn release() -> String {
+pub(crate) fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
 /// Whether this version of Linux, as `6.18.44-x`, has the fair server.
-fn has_fair_server(release: &str) -> bool {
+pub(crate) fn has_fair_server(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+}
+
+/// Runtimes and periods of the fair servers below `/sys/kernel`, one for each CPU; the error is why they cannot be listed.
+fn servers(kernel: &Path) -> std::io::Result<Vec<(Span, Span)>> {
+    let value = |dir: &Path, name: &str| control::read(&dir.join(name)).ok()?.parse::<i64>().ok().map(Span::from_ns);
+    let dirs = fs::read_dir(kernel.join("debug/sched/fair_server"))?.flatten().map(|dir| dir.path());
+    Ok(dirs.filter_map(|dir| Some((value(&dir, "runtime")?, value(&dir, "period")?))).collect())
+}
+
+/// The largest fair server of this machine. `None` where no setting can be read.
+pub(crate) fn fair_servers() -> Option<(Span, Span)> {
+    servers(Path::new("/sys/kernel")).ok()?.into_iter().max()
 }
 
 /// The CPU time of ordinary processes where real-time processes fill a CPU. `kernel` is `/sys/kernel`.
@@ -213,15 +225,12 @@ fn fair_server(kernel: &Path, release: &str) -> Finding {
     const NAME: &str = "fair server";
     const AWAY: &str =
         "keep ordinary processes off the schedule's CPUs (isolcpus, cpusets), or run with --scheduler-class deadline";
-    let servers = kernel.join("debug/sched/fair_server");
-    let value = |dir: &Path, name: &str| control::read(&dir.join(name)).ok()?.parse::<i64>().ok().map(Span::from_ns);
-    let dirs = fs::read_dir(&servers).map(|dirs| dirs.flatten().map(|dir| dir.path()).collect::<Vec<_>>());
-    let known: Vec<(Span, Span)> =
-        dirs.iter().flatten().filter_map(|dir| Some((value(dir, "runtime")?, value(dir, "period")?))).collect();
-    if let Some((runtime, period)) = known.iter().max().copied() {
+    let dirs = servers(kernel);
+    if let Some((runtime, period)) = dirs.iter().flatten().max().copied() {
         if runtime == Span::ZERO {
             return ok(NAME, "off: ordinary processes get nothing of a CPU that real-time processes fill");
         }
+        let servers = kernel.join("debug/sched/fair_server");
         let off = format!("for f in {}/cpu*/runtime; do echo 0 > $f; done", servers.display());
         return weak(
             NAME,

@@ -176,9 +176,13 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// Words of papers and of other tools, without signs between letters, and the names that they mean here.
-const MEANT: [(&str, &[&str]); 51] = [
+const MEANT: [(&str, &[&str]); 61] = [
     ("c", &["runtime"]),
     ("wcet", &["runtime"]),
+    ("worstcase", &["runtime"]),
+    ("worstcaseexecutiontime", &["runtime"]),
+    ("e", &["runtime"]),
+    ("et", &["runtime"]),
     ("cost", &["runtime"]),
     ("exectime", &["runtime"]),
     ("executiontime", &["runtime"]),
@@ -196,7 +200,9 @@ const MEANT: [(&str, &[&str]); 51] = [
     ("phi", &["offset"]),
     ("phase", &["offset"]),
     ("phasing", &["offset"]),
+    ("start", &["offset"]),
     ("prio", &["priority"]),
+    ("nice", &["priority"]),
     ("q", &["budget"]),
     ("value", &["utility"]),
     ("weight", &["importance", "share"]),
@@ -225,8 +231,12 @@ const MEANT: [(&str, &[&str]); 51] = [
     ("partitionededf", &["p-edf"]),
     ("clusterededf", &["c-edf"]),
     ("leastlaxityfirst", &["llf"]),
+    ("lst", &["llf"]),
+    ("leastslacktime", &["llf"]),
     ("roundrobin", &["rr"]),
     ("schedfifo", &["fifo"]),
+    ("fcfs", &["fifo"]),
+    ("pfair", &["pd2"]),
     ("constantbandwidthserver", &["cbs"]),
 ];
 
@@ -394,6 +404,14 @@ mod tests {
         let policies = ["edf", "g-edf", "p-edf", "rm"];
         for (word, name) in [("gedf", "g-edf"), ("PEDF", "p-edf"), ("rate-monotonic", "rm"), ("edff", "edf")] {
             assert_eq!(nearest(word, policies), Some(name), "{word}");
+        }
+        let policies = ["fifo", "fcbs", "pd2", "llf", "rm", "p-edf"];
+        for (word, name) in [("fcfs", "fifo"), ("PFair", "pd2"), ("lst", "llf"), ("psn-edf", "p-edf")] {
+            assert_eq!(nearest(word, policies), Some(name), "{word}");
+        }
+        let keys = ["priority", "name", "offset", "share", "runtime"];
+        for (word, name) in [("nice", "priority"), ("start", "offset"), ("e", "runtime"), ("worst_case", "runtime")] {
+            assert_eq!(nearest(word, keys), Some(name), "{word}");
         }
         // A word that means nothing here is compared as any other one.
         assert_eq!(nearest("c", ["rm"]), None);

@@ -8,17 +8,23 @@ use crate::input::{Input, warn};
 use crate::outcome::{Outcome, Verdict};
 use crate::processes;
 use crate::progress::Progress;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use takt::Answer;
 use takt::check::{CheckText, Search};
-use takt_workload::{Driver, Severity, Workload};
+use takt_core::model::Scope;
+use takt_linux::admission::{self, Admission};
+use takt_workload::{Class, Driver, Severity, Workload};
 
 /// Validate a workload and say whether it is schedulable, and by which test
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    /// Machine of the schedule: this one, whose CPUs `all` means and whose kernel admits tasks of its classes, or none
+    #[arg(long, value_enum, default_value_t = Machine::Here)]
+    machine: Machine,
     /// Print the file in its canonical form instead
     #[arg(long)]
     canonical: bool,
@@ -37,8 +43,18 @@ pub(crate) struct Args {
     sysfs_root: Option<PathBuf>,
 }
 
+/// The machine of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Machine {
+    /// This one, as `takt run` uses it
+    Here,
+    /// Another one: `all` is one CPU, unless `--cpus` says more
+    None,
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let workload = args.input.load(None)?;
+    let here = args.machine == Machine::Here && !args.canonical;
+    let workload = args.input.load(takt_linux::rt::affinity(0).ok().filter(|_| here))?;
     let mut out = io::stdout().lock();
     if args.canonical {
         write!(out, "{}", takt_workload::canonical(&workload))?;
@@ -48,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     not_carried_out(&workload);
     warn(&workload.source, &workload.unbounded_events());
     processes_here(&workload)?;
+    let admission = Admitted::of(&workload).filter(|_| here);
     let power = power::Plan::of(&workload, args.sysfs_root.as_deref());
     let tables = !workload.system.windows.is_empty();
     if tables && args.assignment {
@@ -62,6 +79,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if let Some(search) = &search {
             object["witness"] = serde_json::to_value(search).map_err(io::Error::from)?;
         }
+        if let Some(admission) = &admission {
+            object["deadline_class"] = admission.json();
+        }
         if let Some(power) = power {
             object["power"] = power.json();
         }
@@ -69,12 +89,52 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else {
         let mut more = if tables { Vec::new() } else { crate::modules::hashes(&workload.system) };
         more.extend(power.map_or(Vec::new(), |power| power.lines()));
+        if here && workload.settings.cpus_from_all && workload.system.policy.scope != Scope::Uniprocessor {
+            let cpus = &workload.system.cpus;
+            more.push(format!("note: the file names no CPU by number: CPU {cpus} of this machine, as in `takt run`; --machine none takes one CPU"));
+        }
+        more.extend(admission.as_ref().map(|admission| admission.words.clone()));
         check.print(&CheckText { more, assignment: args.assignment }, &mut out)?;
         if let Some(search) = &search {
             search.print(&mut out)?;
         }
     }
-    Ok(if check.answer() == Answer::No { Verdict::No } else { Verdict::Done })
+    let refused = check.answer() == Answer::No || admission.is_some_and(|admission| !admission.fits());
+    Ok(if refused { Verdict::No } else { Verdict::Done })
+}
+
+/// The bandwidth of all tasks of the class `deadline`, and the most that the kernel of this machine admits. Both in millionths of a CPU.
+struct Admitted {
+    needs: i64,
+    admits: i64,
+    words: String,
+}
+
+impl Admitted {
+    fn of(workload: &Workload) -> Option<Admitted> {
+        let here = Admission::here()?;
+        let tasks = workload.tasks.iter().zip(&workload.system.tasks);
+        let tasks = tasks.filter(|(task, _)| task.class == Some(Class::Deadline));
+        let mut parts =
+            tasks.filter_map(|(_, task)| Some(admission::part(task.runtime?, task.arrival.period()?))).peekable();
+        parts.peek()?;
+        let (needs, admits) = (parts.sum(), here.admits());
+        let verdict = if needs <= admits { "admitted" } else { "NOT ADMITTED" };
+        let needed = admission::thousandths(needs);
+        let words = format!(
+            "SCHED_DEADLINE: {verdict}: tasks of the class `deadline` need {needed} CPUs, and the kernel admits {}",
+            here.words()
+        );
+        Some(Admitted { needs, admits, words })
+    }
+
+    fn fits(&self) -> bool {
+        self.needs <= self.admits
+    }
+
+    fn json(&self) -> Value {
+        json!({"admitted": self.fits(), "needs_millionths": self.needs, "admits_millionths": self.admits})
+    }
 }
 
 /// Searches a job that misses its deadline, and writes its workload.

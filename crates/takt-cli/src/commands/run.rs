@@ -33,6 +33,7 @@ use takt_core::power::Platform;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Blocking, Cause, Ended, Issuer, NewTask, Observer, Plan, Report, TaskEnd};
+use takt_linux::admission::Admission;
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::service::ServiceManager;
@@ -467,10 +468,12 @@ fn manager() -> Result<Option<Arc<ServiceManager>>, Failure> {
 fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
     use io::ErrorKind;
     let deadline = matches!(class, Class::Deadline { .. });
+    let admitted = Admission::here().map_or(String::new(), |here| format!(", {}", here.words()));
+    let busy = format!("the reservations of SCHED_DEADLINE would exceed what the kernel admits{admitted}");
     let (reason, fix) = match error.kind() {
         ErrorKind::ResourceBusy if deadline => (
-            "the reservations of SCHED_DEADLINE would exceed the part of the CPUs that the kernel admits",
-            "lower `runtime` or raise `period` of such tasks; `sysctl kernel.sched_rt_runtime_us` shows the part of each `sched_rt_period_us`",
+            busy.as_str(),
+            "lower `runtime` or raise `period` of such tasks; other processes of the machine may have reservations, too",
         ),
         ErrorKind::InvalidInput if deadline => (
             "SCHED_DEADLINE does not take these parameters",

@@ -109,3 +109,48 @@ fn a_witness_has_events_and_listed_jobs() {
     let listed = "{name: e, releases: [40ms], deadline: 8ms, runtime: 5ms}";
     assert_eq!(said(listed), ("a".into(), 4.into(), true));
 }
+
+/// `takt run` has the same CPUs.
+#[test]
+fn all_is_this_machine() {
+    let room = Room::with(
+        "policy: g-edf\ncpus: all\ntasks:\n- {name: a, period: 10ms, runtime: 9ms}\n- {name: b, period: 10ms, runtime: 9ms}\n",
+    );
+    let here = takt_linux::rt::affinity(0).unwrap();
+    let said = room.takt(&["check", "w.yaml"]).expect(if here.len() > 1 { 0 } else { 1 }).stdout;
+    assert!(said.starts_with(&format!("w.yaml: 2 tasks, policy g-edf, CPU {here}\n")), "{said}");
+    assert!(said.contains(&format!("CPU {here} of this machine")), "{said}");
+    let said = room.takt(&["check", "w.yaml", "--machine", "none"]).expect(1).stdout;
+    assert!(said.starts_with("w.yaml: 2 tasks, policy g-edf, CPU 0\nnot schedulable"), "{said}");
+    let canonical = room.takt(&["check", "w.yaml", "--canonical"]).expect(0).stdout;
+    assert!(!canonical.contains("cpus: [") && !canonical.contains("of this machine"), "{canonical}");
+}
+
+/// The kernel's rule, whose refusal `takt run` reports with status 3.
+#[test]
+fn reservations_beyond_the_kernel_are_not_admitted() {
+    let Some(here) = takt_linux::admission::Admission::here() else {
+        return println!("skipped: SCHED_DEADLINE admits everything here");
+    };
+    let room = Room::new();
+    let check = |runtime: i64, status: i32| {
+        let task = |number| {
+            format!(
+                "- {{name: t{number}, cmd: exec takt burn --runtime 1ms, class: deadline, period: 100ms, runtime: {runtime}us}}\n"
+            )
+        };
+        let tasks: String = (0..here.cpus).map(task).collect();
+        std::fs::write(room.path("w.yaml"), format!("policy: g-edf\ncpus: all\ntasks:\n{tasks}")).unwrap();
+        let json = room.takt(&["check", "w.yaml", "--json"]).expect(status).stdout;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (room.takt(&["check", "w.yaml"]).expect(status).stdout, json["deadline_class"].clone())
+    };
+    let (said, json) = check(99_900, 1);
+    assert!(said.contains("SCHED_DEADLINE: NOT ADMITTED: ") && said.contains(&here.words()), "{said}");
+    assert_eq!((&json["admitted"], &json["admits_millionths"]), (&false.into(), &here.admits().into()));
+    let (said, json) = check(1000, 0);
+    assert!(said.contains("SCHED_DEADLINE: admitted: "), "{said}");
+    assert_eq!((&json["admitted"], &json["needs_millionths"]), (&true.into(), &(10_000 * here.cpus).into()));
+    let elsewhere = room.takt(&["check", "w.yaml", "--machine", "none", "--json"]).expect(0).json();
+    assert!(elsewhere["deadline_class"].is_null());
+}

@@ -144,7 +144,7 @@ fn isolations_that_cannot_be_are_refused() {
         (
             &["isolate", "advise", "--seconds", "10", "--period", "1s"],
             2,
-            "measurements of 20 samples with a period of 1s",
+            "measurements of 200 samples with a period of 1s",
         ),
         (&["isolate", "undo", "--name", "none"], 2, "there is no isolation `none`"),
         (&["isolate", "undo", "none"], 2, "there is no isolation `none`"),

@@ -23,12 +23,12 @@ fn results_of_the_library_are_the_objects_of_the_commands() {
         let mut workload = takt::load(workloads().join(&file), &LoadOptions::default()).unwrap();
         workload.source.name.clone_from(&file);
         let check = takt::check(&workload).unwrap();
-        let mut wanted = object(&printed(&["check", "--json", &file]));
+        let mut wanted = object(&printed(&["check", "--machine", "none", "--json", &file]));
         // The command adds what it finds on this machine.
         wanted.as_object_mut().unwrap().remove("power");
         assert_eq!(serde_json::to_value(&check).unwrap(), wanted, "check {file}");
-        if !printed(&["check", "--json", &file]).contains("\"power\"") {
-            assert_eq!(check.text(), printed(&["check", &file]), "check {file}");
+        if !printed(&["check", "--machine", "none", "--json", &file]).contains("\"power\"") {
+            assert_eq!(check.text(), printed(&["check", "--machine", "none", &file]), "check {file}");
         }
         let simulation = match takt::simulate(&workload, &SimulateOptions { trace: true, ..Default::default() }) {
             Ok(simulation) => simulation,

@@ -79,6 +79,11 @@ fn silent(workload: &Workload, report: &Report) -> Vec<String> {
     }
     let silent = |index: usize| {
         let (info, counts) = (&workload.tasks[index], &report.counts[index]);
+        // One that never had the time for a job may signal its end.
+        let runtime = workload.system.tasks[index].runtime;
+        if report.cpu_time[index].zip(runtime).is_some_and(|(used, runtime)| used < runtime) {
+            return None;
+        }
         let runs = info.is_program() && info.class.is_none() && !report.gone[index] && report.replaced[index] == 0;
         (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1).then_some(info.name.as_str())
     };
@@ -187,23 +192,28 @@ fn needy(workload: &Workload, most_used: &[Option<(JobId, Work)>], counts: &[Cou
             (None, Some(reservation)) => ("`reservation`", reservation.budget),
             (None, None) => return None,
         };
-        let first = if job == 0 && !info.init { ", with the start of its program (see `init:`)" } else { "" };
+        let starts = job == 0 && !info.init;
+        let first = if starts { ", with the start of its program (see `init:`)" } else { "" };
         let text = format!("job {job} of {} used {} of CPU time{first}; its {what} is {most}", info.name, short(used));
-        (used > most + most / 100 * tolerance).then(|| (info.name.clone(), text))
+        (used > most + most / 100 * tolerance).then(|| (info.name.clone(), text, starts))
     };
-    let mut found: Vec<(String, String)> = tasks.filter_map(needy).collect();
+    let mut found: Vec<(String, String, bool)> = tasks.filter_map(needy).collect();
+    // The start of a program happens once, and other jobs that need too much are the likelier cause.
+    if found.iter().any(|(_, _, starts)| !starts) {
+        found.retain(|(_, _, starts)| !starts);
+    }
     let missed = workload.tasks.iter().zip(counts).filter(|(_, counts)| counts.missed > 0);
-    let missed = missed.map(|(info, _)| info.name.as_str()).filter(|name| found.iter().all(|(own, _)| own != name));
+    let missed = missed.map(|(info, _)| info.name.as_str()).filter(|name| found.iter().all(|(own, _, _)| own != name));
     let suffered = match missed.collect::<Vec<_>>().as_slice() {
         [] => String::new(),
         [only] => format!("; {only} missed deadlines"),
         [first, second] => format!("; {first} and {second} missed deadlines"),
         [first, others @ ..] => format!("; {first} and {} more tasks missed deadlines", others.len()),
     };
-    if let Some((_, last)) = found.last_mut() {
+    if let Some((_, last, _)) = found.last_mut() {
         last.push_str(&suffered);
     }
-    found.into_iter().map(|(_, text)| text).collect()
+    found.into_iter().map(|(_, text, _)| text).collect()
 }
 
 #[cfg(test)]
@@ -231,6 +241,17 @@ mod tests {
         assert!(needy(&edf, &[used(12_100), used(8_700)], &[missed(0), missed(5)]).is_empty());
         assert_eq!(needy(&cbs, &[used(12_100), used(8_000)], &[missed(5), missed(0)]).len(), 1, "a budget is exceeded");
         assert!(needy(&edf, &[None, None], &[missed(5), missed(5)]).is_empty());
+        // The first job of a program without `init` has its start.
+        let started =
+            load("edf\nseed: 2").source.text.replacen("name: control, cmd: x, init: yes", "name: control, cmd: x", 1);
+        let source = takt_workload::Source { name: "w.yaml".into(), text: started };
+        let started = takt_workload::load(source, &takt_workload::Options::default()).expect("a workload");
+        let first = Some((0, Work::nominal(Span::from_ms(30))));
+        assert_eq!(
+            needy(&started, &[used(47_000), first], &[missed(0), missed(5)]),
+            ["job 3 of greedy used 47.00ms of CPU time; its `runtime` is 12ms; control missed deadlines"]
+        );
+        assert_eq!(needy(&started, &[used(12_000), first], &[missed(0), missed(5)]).len(), 1);
     }
 
     #[test]
