@@ -144,7 +144,7 @@ mod tests {
     /// A page has its limit also where its records are written as they come.
     #[test]
     fn a_page_that_is_too_large_is_no_fault_of_the_disk() {
-        let large = io::Error::other(TooLarge { pieces: 20_000_001 });
+        let large = io::Error::other(TooLarge);
         let failure = Failure::write(Path::new("w.html"), &large);
         assert!(failure.status == 2 && failure.is(Code::LimitExceeded), "{}", failure.text);
         assert!(failure.text.contains("takt trace convert"), "{}", failure.text);

@@ -1,9 +1,10 @@
 //! Counting what a trace holds, by the rules that the engine counts by but independently of its counters.
 
-use crate::Trace;
 use crate::table::Table;
 use crate::timeline::{Job, Timeline};
-use takt_core::record::{Outcome, RecordKind, StopReason};
+use crate::{Header, Stamped, TaskLabel, Trace};
+use takt_core::cpus::CpuSet;
+use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Time;
 
@@ -60,13 +61,44 @@ pub struct TaskSummary {
 #[must_use]
 pub fn summarize(trace: &Trace) -> Summary {
     let line = Timeline::of(trace);
-    let name = |name| TaskSummary { name, ..TaskSummary::default() };
-    let mut summary =
-        Summary { tasks: trace.header.labels().into_iter().map(name).collect(), end: line.end, ..Summary::default() };
-    let mut tables: Vec<Option<Table>> = trace.header.tasks.iter().map(|t| t.completion.map(Table::new)).collect();
-    let mut last_on_cpu: Vec<Option<u32>> = vec![None; takt_core::cpus::MAX_CPUS];
-    let mut last_run = vec![None; trace.header.tasks.len()];
-    for r in &trace.records {
+    let mut counter = Counter::new(&trace.header);
+    trace.records.iter().for_each(|r| counter.record(r));
+    line.jobs.iter().flatten().for_each(|job| counter.job(job, line.end));
+    counter.summary(line.end)
+}
+
+/// Counts records as they come, and jobs that are over.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    places: Vec<CpuSet>,
+    tables: Vec<Option<Table>>,
+    last_on_cpu: Vec<Option<u32>>,
+    last_run: Vec<Option<(JobId, Place)>>,
+    summary: Summary,
+}
+
+impl Counter {
+    pub(crate) fn new(header: &Header) -> Counter {
+        let mut counter = Counter {
+            places: header.places.clone(),
+            tables: Vec::new(),
+            last_on_cpu: vec![None; takt_core::cpus::MAX_CPUS],
+            last_run: Vec::new(),
+            summary: Summary::default(),
+        };
+        header.labels().into_iter().zip(&header.tasks).for_each(|(name, task)| counter.task(name, task));
+        counter
+    }
+
+    /// A task is added, whose records follow.
+    pub(crate) fn task(&mut self, name: String, task: &TaskLabel) {
+        self.tables.push(task.completion.map(Table::new));
+        self.last_run.push(None);
+        self.summary.tasks.push(TaskSummary { name, ..TaskSummary::default() });
+    }
+
+    pub(crate) fn record(&mut self, r: &Stamped) {
+        let summary = &mut self.summary;
         let about = match r.record.kind {
             RecordKind::Release { task, .. }
             | RecordKind::Start { task, .. }
@@ -75,7 +107,7 @@ pub fn summarize(trace: &Trace) -> Summary {
             | RecordKind::Exit { task, .. } => Some(task.index()),
             _ => None,
         };
-        if let Some((table, index)) = about.and_then(|index| Some((tables[index].as_mut()?, index)))
+        if let Some((table, index)) = about.and_then(|index| Some((self.tables[index].as_mut()?, index)))
             && let Some(response) = table.record(r.record.at, &r.record.kind, &mut summary.tasks[index].counts)
         {
             summary.tasks[index].responses.add(response);
@@ -85,10 +117,10 @@ pub fn summarize(trace: &Trace) -> Summary {
             RecordKind::Start { task, job, place } => {
                 let counts = &mut summary.tasks[task.index()].counts;
                 counts.dispatches += 1;
-                let before = last_run[task.index()].replace((job, place));
+                let before = self.last_run[task.index()].replace((job, place));
                 counts.migrations += u64::from(before.is_some_and(|(j, p)| j == job && p != place));
-                for cpu in trace.header.places[place.index()].iter() {
-                    let other = last_on_cpu[cpu].replace(task.0);
+                for cpu in self.places[place.index()].iter() {
+                    let other = self.last_on_cpu[cpu].replace(task.0);
                     summary.context_switches += u64::from(other.is_some_and(|t| t != task.0));
                 }
             }
@@ -102,7 +134,7 @@ pub fn summarize(trace: &Trace) -> Summary {
             RecordKind::Handler { task, .. } => {
                 summary.tasks[task.index()].counts.handlers += 1;
                 // It is fresh work, wherever its job ran.
-                last_run[task.index()] = None;
+                self.last_run[task.index()] = None;
             }
             RecordKind::Deadlock { .. } => summary.deadlocks += 1,
             RecordKind::Frequency { .. } => summary.frequencies += 1,
@@ -121,21 +153,35 @@ pub fn summarize(trace: &Trace) -> Summary {
             _ => {}
         }
     }
-    for (table, task) in tables.iter().zip(&mut summary.tasks) {
-        if table.as_ref().is_some_and(|table| !table.signals) {
-            task.counts = task.counts.without_jobs();
+
+    /// A job is over, or the trace is. Jobs of a window table are counted by their records.
+    pub(crate) fn job(&mut self, job: &Job, end: Time) {
+        if self.tables[job.task.index()].is_some() {
+            return;
         }
-    }
-    for job in line.jobs.iter().flatten().filter(|job| tables[job.task.index()].is_none()) {
-        let task = &mut summary.tasks[job.task.index()];
-        count(job, line.end, &mut task.counts);
+        let task = &mut self.summary.tasks[job.task.index()];
+        count(job, end, &mut task.counts);
         if let Some((at, Outcome::Completed)) = job.finish {
             task.responses.add(at - job.release);
-            summary.responses.add(at - job.release);
+            self.summary.responses.add(at - job.release);
         }
     }
-    summary.total = summary.tasks.iter().map(|task| task.counts).sum();
-    summary
+
+    /// Whether a process of a window table signals its completions, as far as is known.
+    pub(crate) fn signals(&self, task: usize) -> bool {
+        self.tables[task].as_ref().is_some_and(|table| table.signals)
+    }
+
+    pub(crate) fn summary(mut self, end: Time) -> Summary {
+        for (table, task) in self.tables.iter().zip(&mut self.summary.tasks) {
+            if table.as_ref().is_some_and(|table| !table.signals) {
+                task.counts = task.counts.without_jobs();
+            }
+        }
+        self.summary.total = self.summary.tasks.iter().map(|task| task.counts).sum();
+        self.summary.end = end;
+        self.summary
+    }
 }
 
 fn count(job: &Job, end: Time, counts: &mut Counts) {

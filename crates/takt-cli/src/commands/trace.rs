@@ -198,13 +198,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
         }
         Command::View { trace, file, with, output, tolerance } => {
-            let first = read(trace)?;
-            let workload =
-                file.as_deref().map(|file| Ok::<_, Failure>((file, workload_of(&first, file)?))).transpose()?;
-            let text = workload.as_ref().map(|(path, workload)| (*path, &*workload.source.text));
-            let other = with.as_deref().map(|path| Ok::<_, Failure>((path, read(path)?))).transpose()?;
-            let other = other.as_ref().map(|(path, trace)| (*path, trace));
-            view::view((trace, &first), text, other, output, *tolerance)
+            view::view(trace, file.as_deref(), with.as_deref(), output, *tolerance)
         }
         Command::Why { trace, job, json } => why::explain(&read(trace)?, job, *json, &mut out),
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {

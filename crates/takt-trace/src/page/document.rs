@@ -1,9 +1,10 @@
 //! A page in one file that loads nothing.
 
-use super::columns::base64;
+use super::columns::{base64, write_base64};
 use crate::gantt::escape;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::io;
 
 /// Colours in light and dark, texts and tables of all pages.
 const THEME: &str = include_str!("theme.css");
@@ -16,8 +17,8 @@ pub struct Document<'a> {
     pub style: &'a str,
     /// Programs, in their order.
     pub scripts: &'a [&'a str],
-    /// Data for the programs, by the name of their element.
-    pub data: &'a [(&'a str, Value)],
+    /// Data for the programs.
+    pub data: &'a [Data],
     /// The content as HTML.
     pub body: &'a str,
     /// An SVG for browsers without JavaScript. The page has its style.
@@ -26,21 +27,56 @@ pub struct Document<'a> {
     pub drawing_note: &'a str,
 }
 
+/// Data for the programs of a page.
+pub struct Data {
+    /// The name of their element.
+    pub id: &'static str,
+    /// A value as JSON.
+    pub value: Value,
+    /// Deflated columns, each as base64 in an element with its name behind that of the value: `trace-pTask`.
+    pub columns: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Data {
+    /// A value without columns.
+    #[must_use]
+    pub fn new(id: &'static str, value: Value) -> Data {
+        Data { id, value, columns: Vec::new() }
+    }
+
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        // No element can end within the text, whatever a task is called.
+        let text = self.value.to_string().replace('<', "\\u003c");
+        writeln!(out, "<script type=\"application/json\" id=\"{}\">{text}</script>", self.id)?;
+        for (name, bytes) in &self.columns {
+            write!(out, "<script type=\"text/plain\" id=\"{}-{name}\">", self.id)?;
+            write_base64(bytes, out)?;
+            writeln!(out, "</script>")?;
+        }
+        Ok(())
+    }
+}
+
 impl Document<'_> {
     /// The page as HTML.
     #[must_use]
     pub fn text(&self) -> String {
-        let block = |(id, value): &(&str, Value)| {
-            // No element can end within the text, whatever a task is called.
-            let text = value.to_string().replace('<', "\\u003c");
-            format!("<script type=\"application/json\" id=\"{id}\">{text}</script>\n")
-        };
-        let blocks: String = self.data.iter().map(block).collect();
+        let mut text = Vec::new();
+        self.write(&mut text).expect("memory takes all");
+        String::from_utf8(text).expect("a page is text")
+    }
+
+    /// Writes the page as HTML.
+    ///
+    /// # Errors
+    /// The error of the output.
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let (drawing, drawing_style) = without_style(self.drawing);
         let style = format!("{THEME}{}{drawing_style}", self.style);
         let scripts: String = self.scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
         let sources: Vec<String> = self.scripts.iter().map(|script| format!("'{}'", hash(script))).collect();
-        format!(
+        write!(
+            out,
             r#"<!doctype html>
 <html lang="en">
 <head>
@@ -56,15 +92,15 @@ impl Document<'_> {
 <noscript>
 <p>{}</p>
 {drawing}</noscript>
-{blocks}{scripts}</body>
-</html>
 "#,
             sources.join(" "),
             hash(&style),
             self.body,
             escape(self.drawing_note),
             title = escape(self.title),
-        )
+        )?;
+        self.data.iter().try_for_each(|data| data.write(out))?;
+        write!(out, "{scripts}</body>\n</html>\n")
     }
 }
 
@@ -103,7 +139,7 @@ mod tests {
             title: "a<b",
             style: "",
             scripts: &["abc", "void 0"],
-            data: &[("d", Value::from("</script>"))],
+            data: &[Data { columns: vec![("c", b"foobar".to_vec())], ..Data::new("d", Value::from("</script>")) }],
             body: "",
             drawing: "<svg><style>text{x:y}</style></svg>",
             drawing_note: "n",
@@ -117,5 +153,6 @@ mod tests {
         );
         assert!(text.contains(&allowed) && text.contains("<svg></svg>"), "{text}");
         assert!(text.contains("<h1>a&lt;b</h1>") && text.contains(r#""\u003c/script>""#), "{text}");
+        assert!(text.contains(r#"<script type="text/plain" id="d-c">Zm9vYmFy</script>"#), "{text}");
     }
 }

@@ -4,7 +4,7 @@ const FILLS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#cc79a7', '#f0e442',
 const LOCKED_OUT = '#d55e00', ASLEEP = '#9ecae1', SWITCH = '#7b3294', OTHER = '#888888';
 const REASONS = ['still running', 'preempted', 'suspended', 'migrated', 'finished', 'blocked'];
 const OUTCOMES = ['unfinished', 'completed', 'budget used', 'overrun', 'aborted', 'exited', 'skipped'];
-const HAS_DEADLINE = 8, CUT_OFF = 16, HAS_HANDLER = 32, MISSED = 64;
+const HAS_DEADLINE = 8, CUT_OFF = 16, HAS_HANDLER = 32, MISSED = 64, OF_HANDLER = 8;
 /** Cut off, overrun, aborted or skipped. */
 const isCut = how => how & CUT_OFF || (how & 7) === 3 || (how & 7) === 4 || (how & 7) === 6;
 const LEFT_LEAST = 90, AXIS = 22, OVERVIEW = 16, TOP = AXIS + OVERVIEW + 4, CPU_ROW = 24, TASK_ROW = 34, GROUP_ROW = 18, CURVE_ROW = 40, OTHER_ROW = 9;
@@ -49,8 +49,9 @@ async function unpacked(base64) {
   const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
+/** Numbers of variable length. Times are multiples of a unit, which becomes smaller at `cuts`: places and units. */
 class Column {
-  constructor(bytes) { this.bytes = bytes; this.at = 0; }
+  constructor(bytes, cuts) { this.bytes = bytes; this.at = 0; this.cuts = cuts; this.cut = 0; this.unit = 1; this.read = 0; }
   get more() { return this.at < this.bytes.length; }
   get count() {
     let count = 0;
@@ -58,7 +59,9 @@ class Column {
     return count;
   }
   unsigned() {
-    let value = 0, scale = 1, byte;
+    let byte = this.bytes[this.at++];
+    if (byte < 128) return byte;
+    let value = byte & 127, scale = 128;
     do {
       byte = this.bytes[this.at++];
       value += (byte & 127) * scale;
@@ -74,104 +77,154 @@ class Column {
     const value = this.unsigned();
     return value ? value - 1 : null;
   }
+  scale() {
+    while (this.cut < this.cuts.length && this.cuts[this.cut][0] <= this.read) this.unit = this.cuts[this.cut++][1];
+    this.read++;
+    return this.unit;
+  }
+  /** A difference of instants. */
+  time() { const unit = this.scale(); return this.signed() * unit; }
+  length() { const unit = this.scale(); return this.unsigned() * unit; }
+  /** A length after an instant, or nothing. */
+  after(from) {
+    const unit = this.scale(), value = this.optional();
+    return value === null ? NaN : from + value * unit;
+  }
 }
 async function read(id) {
   const holder = document.getElementById(id);
   if (!holder) return null;
   const about = JSON.parse(holder.textContent);
   holder.remove();
-  const names = Object.keys(about.columns);
-  const all = await Promise.all(names.map(name => unpacked(about.columns[name])));
-  const c = Object.fromEntries(names.map((name, i) => [name, new Column(all[i])]));
-  about.columns = null;
-  const unit = about.unit_ns, n = c.pTask.count;
-  const t = {about, end: about.end * unit, n, start: new Float64Array(n), stop: new Float64Array(n), task: new Uint32Array(n),
+  const all = await Promise.all(about.names.map(name => {
+    const column = document.getElementById(`${id}-${name}`);
+    column.remove();
+    return unpacked(column.textContent);
+  }));
+  const c = Object.fromEntries(about.names.map((name, i) => [name, new Column(all[i], about.units.map(([unit, places]) => [places[i], unit]))]));
+  const n = c.pTask.count;
+  const t = {about, end: about.end, n, start: new Float64Array(n), stop: new Float64Array(n), decided: null, task: new Uint32Array(n),
     place: new Uint16Array(n), job: new Float64Array(n), how: new Uint8Array(n)};
-  const free = new Float64Array(about.places.length), numbers = new Float64Array(about.tasks.length);
-  for (let i = 0; i < n; i++) {
-    const task = t.task[i] = c.pTask.unsigned(), place = t.place[i] = c.pPlace.unsigned();
-    const from = free[place] + c.pStart.signed(), to = free[place] = from + c.pLength.unsigned();
-    const job = numbers[task] += c.pJob.signed();
-    t.start[i] = from * unit; t.stop[i] = to * unit; t.job[i] = job; t.how[i] = c.pHow.unsigned();
-  }
-  const alone = about.tasks.map((_, task) => [task]);
-  const pieces = lists(about.tasks.length, n, t.task, alone);
-  t.jobs = about.jobs.map((count, task) => {
-    const j = {task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
-      end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), handler: new Map(), pieces: pieces[task]};
-    let number = -1, release = 0, period = 0, relative = 0;
-    for (let i = 0; i < count; i++) {
-      j.number[i] = number = number + c.jNumber.signed() + 1;
-      period += c.jRelease.signed();
-      release += period;
-      j.release[i] = release * unit;
-      j.how[i] = c.jHow.unsigned();
-    }
-    // Ends are written as distances from the last piece of the job.
-    const last = new Float64Array(count).fill(NaN);
-    for (const p of pieces[task]) {
-      const i = indexOf(j, t.job[p]);
-      if (i >= 0 && !(t.how[p] & 8)) last[i] = t.stop[p];
-    }
-    for (let i = 0; i < count; i++) {
-      if (j.how[i] & HAS_DEADLINE) j.deadline[i] = j.release[i] + (relative += c.jDeadline.signed()) * unit;
-      if (j.how[i] & 7) j.end[i] = (isNaN(last[i]) ? j.release[i] : last[i]) + c.jEnd.signed() * unit;
-      j.over[i] = isNaN(j.end[i]) ? t.end : j.end[i];
-      if (j.how[i] & HAS_HANDLER) {
-        const from = c.jHandler.unsigned() * unit, deadline = c.jHandler.optional(), end = c.jHandler.optional();
-        const handler = {from, deadline: deadline === null ? NaN : from + deadline * unit, end: end === null ? NaN : from + end * unit};
-        j.handler.set(i, handler);
-        j.over[i] = isNaN(handler.end) ? t.end : handler.end;
-      }
-    }
-    j.missed = where(j, how => how & MISSED);
-    return j;
-  });
+  readPieces(t, c);
+  const pieces = lists(about.tasks.length, n, t.task, about.tasks.map((_, task) => [task]));
+  readJobs(t, c, pieces);
+  // Spans of tasks, in the order of their starts.
   const spans = (prefix, resource) => {
-    const found = [], task = c[prefix + 'Task'];
+    const by = about.tasks.map(() => []), task = c[prefix + 'Task'], begin = c[prefix + 'From'], length = c[prefix + 'Length'];
     for (let from = 0; task.more;) {
-      from += c[prefix + 'From'].signed();
-      found.push({task: task.unsigned(), resource: resource(c[prefix + 'Resource']), from: from * unit, to: (from + c[prefix + 'Length'].unsigned()) * unit});
+      from += begin.time();
+      const of = task.unsigned();
+      by[of].push({task: of, resource: resource(c[prefix + 'Resource']), from, to: from + length.length()});
     }
-    const by = about.tasks.map(() => []);
-    for (const span of found) by[span.task].push(span);
+    for (const list of by) if (list.some((span, i) => i && span.from < list[i - 1].from)) list.sort((a, b) => a.from - b.from);
     return by;
   };
   t.waits = spans('w', column => column.optional());
   t.holds = spans('h', column => column.unsigned());
-  t.overdue = spans('o', () => null);
+  t.overdue = spans('o', () => null).map((list, task) => about.tasks[task].signals ? list : []);
+  t.behind = spans('x', () => null);
   t.grants = about.tasks.map(() => []);
   for (let at = 0, numbers = about.tasks.map(() => 0); c.bTask.more;) {
     const task = c.bTask.unsigned();
-    at += c.bAt.signed();
-    t.grants[task].push({at: at * unit, job: numbers[task] += c.bJob.signed(), amount: c.bAmount.optional()});
+    at += c.bAt.time();
+    t.grants[task].push({at, job: numbers[task] += c.bJob.signed(), amount: c.bAmount.optional()});
   }
-  t.frequencies = about.frequency_domains.map(() => ({times: [], values: []}));
-  for (let at = 0; c.fOf.more;) {
-    const {times, values} = t.frequencies[c.fOf.unsigned()];
-    times.push((at += c.fAt.signed()) * unit);
-    values.push(c.fValue.unsigned());
+  t.samples = about.samples.map(([kind, label, unit]) => ({kind, label, unit, times: [], values: []}));
+  for (let at = 0; c.sOf.more;) {
+    const {times, values} = t.samples[c.sOf.unsigned()];
+    times.push(at += c.sAt.time());
+    values.push(c.sValue.signed());
   }
   t.windows = [];
   for (let at = 0, frame = 0; c.iFrom.more;) {
-    at += c.iFrom.signed();
+    at += c.iFrom.time();
     frame += c.iFrame.signed();
-    if (t.windows.length) t.windows.at(-1).to = at * unit;
-    t.windows.push({window: c.iNumber.unsigned(), frame, from: at * unit, to: t.end});
-  }
-  t.why = new Map();
-  while (c.yTask.more) {
-    const key = c.yTask.unsigned() + '#' + c.yJob.unsigned(), parts = [];
-    for (let count = c.yCount.unsigned(); count > 0; count--) {
-      parts.push({cause: c.yCause.unsigned(), other: c.yOther.optional(), resource: c.yResource.optional(), time: c.yTime.unsigned()});
-    }
-    t.why.set(key, parts);
+    if (t.windows.length) t.windows.at(-1).to = at;
+    t.windows.push({window: c.iNumber.unsigned(), frame, from: at, to: t.end});
   }
   const most = Math.max(-1, ...about.places.flat());
   const lanes = lists(most + 1, n, t.place, about.places);
   t.cpus = lanes.map((list, cpu) => ({cpu, ...lane(t, list)})).filter(lane => lane.list.length);
   t.lanes = pieces.map(list => lane(t, list));
   return t;
+}
+/** Pieces are written at their stops, and are kept in the order of their starts. */
+function readPieces(t, c) {
+  const {n, about} = t, free = new Float64Array(about.places.length), numbers = new Float64Array(about.tasks.length);
+  const order = new Uint32Array(n);
+  let early = null, sorted = true;
+  for (let i = 0; i < n; i++) {
+    const task = t.task[i] = c.pTask.unsigned(), place = t.place[i] = c.pPlace.unsigned();
+    const from = t.start[i] = free[place] + c.pStart.time();
+    t.stop[i] = free[place] = from + c.pLength.length();
+    const late = c.pDecided.length();
+    if (late > 0) (early ||= new Float64Array(n))[i] = late;
+    t.job[i] = numbers[task] += c.pJob.signed();
+    t.how[i] = c.pHow.unsigned();
+    // As many pieces have a later start and an earlier stop as there are CPUs, at most.
+    let k = i;
+    while (k > 0 && (t.start[order[k - 1]] > from || t.start[order[k - 1]] === from && t.task[order[k - 1]] > task)) { order[k] = order[k - 1]; k--; }
+    if (k < i) sorted = false;
+    order[k] = i;
+  }
+  if (!sorted) {
+    for (const key of ['start', 'stop', 'task', 'place', 'job', 'how']) t[key] = t[key].map((_, i) => t[key][order[i]]);
+    if (early) early = early.map((_, i) => early[order[i]]);
+  }
+  // When the policy had decided.
+  t.decided = early ? t.start.map((start, i) => start - early[i]) : t.start;
+}
+/** Jobs are written when they are over, and are kept by their numbers. */
+function readJobs(t, c, pieces) {
+  const {about} = t;
+  t.jobs = about.jobs.map((count, task) => ({task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
+    end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), known: new Float64Array(count), consumed: new Float64Array(count).fill(NaN),
+    handler: new Map(), pieces: pieces[task], filled: 0, before: [0, 0, 0, 0], sorted: true}));
+  while (c.jTask.more) {
+    const j = t.jobs[c.jTask.unsigned()], i = j.filled++;
+    let [number, release, period, relative] = j.before;
+    j.number[i] = number = number + c.jNumber.signed() + 1;
+    if (i && number < j.number[i - 1]) j.sorted = false;
+    period += c.jRelease.time();
+    j.release[i] = release += period;
+    j.known[i] = release + c.jKnown.length();
+    j.how[i] = c.jHow.unsigned();
+    if (j.how[i] & HAS_DEADLINE) j.deadline[i] = release + (relative += c.jDeadline.time());
+    // The distances from the last piece of the job, and from the time for which it ran, which follow below.
+    if (j.how[i] & 7) { j.end[i] = c.jEnd.time(); j.consumed[i] = c.jConsumed.signed(); }
+    j.before = [number, release, period, relative];
+  }
+  for (const j of t.jobs) {
+    const count = j.number.length;
+    if (!j.sorted) {
+      const order = Array.from(j.number.keys()).sort((a, b) => j.number[a] - j.number[b]);
+      for (const key of ['number', 'release', 'deadline', 'end', 'how', 'known', 'consumed']) j[key] = j[key].map((_, i) => j[key][order[i]]);
+    }
+    const last = j.release.slice(), ran = new Float64Array(count);
+    for (const p of j.pieces) {
+      const i = t.how[p] & OF_HANDLER ? -1 : indexOf(j, t.job[p]);
+      if (i >= 0) { last[i] = t.stop[p]; ran[i] += t.stop[p] - t.start[p]; }
+    }
+    const signals = about.tasks[j.task].signals;
+    for (let i = 0; i < count; i++) {
+      const outcome = j.how[i] & 7;
+      if (outcome) { j.end[i] += last[i]; j.consumed[i] = ran[i] - j.consumed[i]; }
+      j.over[i] = outcome ? j.end[i] : t.end;
+      const cut = signals && (outcome === 2 || outcome === 3);
+      if (cut) j.how[i] |= CUT_OFF;
+      if (cut || outcome === 3 || outcome === 4 || outcome === 6 || (outcome ? j.end[i] > j.deadline[i] : j.deadline[i] <= t.end)) j.how[i] |= MISSED;
+    }
+  }
+  for (let from = 0; c.aTask.more;) {
+    const j = t.jobs[c.aTask.unsigned()], i = indexOf(j, c.aJob.unsigned());
+    from += c.aFrom.time();
+    const handler = {from, deadline: c.aDeadline.after(from), end: c.aEnd.after(from)};
+    if (i < 0) continue;
+    j.handler.set(i, handler);
+    j.how[i] |= HAS_HANDLER;
+    j.over[i] = isNaN(handler.end) ? t.end : handler.end;
+  }
+  for (const j of t.jobs) j.missed = where(j, how => how & MISSED);
 }
 /** The indexes of pieces by lane: `lanes` has those of each key. */
 function lists(count, n, keys, lanes) {
@@ -215,6 +268,117 @@ function indexOf(jobs, number) {
   if (jobs.number[guess] === number) return guess;
   const index = lower(jobs.number, number);
   return jobs.number[index] === number ? index : -1;
+}
+
+// --- why was it late ---------------------------------------------------------------------------------------------
+
+const OWN = 0, BEHIND = 1, STOLEN = 2, TASK = 3, EARLIER = 4, BLOCKING = 5, SLEEP = 6, SCHEDULER = 7, IDLE = 8;
+/** What all responses need, prepared once: the CPUs of each task, locks by resource, the end of all jobs up to each one. */
+function causes(t) {
+  if (t.causes) return t.causes;
+  const used = t.about.tasks.map(() => new Set()), places = t.about.places;
+  for (let p = 0; p < t.n; p++) used[t.task[p]].add(t.place[p]);
+  const every = places.flat(), byCpu = new Map(t.cpus.map(lane => [lane.cpu, {...lane, latest: latest(lane.list, p => t.stop[p])}]));
+  const homes = used.map(set => [...new Set(set.size ? [...set].flatMap(place => places[place]) : every)].sort((a, b) => a - b));
+  const held = t.about.resources.map(() => []);
+  for (const span of t.holds.flat()) held[span.resource].push(span);
+  for (const list of held) list.sort((a, b) => a.from - b.from);
+  const over = t.jobs.map(j => latest(j.over, value => value));
+  return t.causes = {homes, byCpu, held, over};
+}
+/** The highest value up to each member. */
+function latest(list, value) {
+  const found = new Float64Array(list.length);
+  for (let k = 0, most = 0; k < list.length; k++) found[k] = most = Math.max(most, value(list[k]));
+  return found;
+}
+/** Divides the response of a job by its causes, by the rules of `takt trace why`. */
+function why(t, task, index) {
+  const {homes, byCpu, held, over} = causes(t), j = t.jobs[task], number = j.number[index], release = j.release[index];
+  const end = Math.max(release, isNaN(j.end[index]) ? t.end : j.end[index]), candidates = homes[task], changes = [];
+  const add = (from, to, state, value, more) => {
+    from = Math.max(from, release);
+    to = Math.min(to, end);
+    if (from < to) changes.push({at: from, begins: 1, state, value, more}, {at: to, begins: 0, state, value, more});
+  };
+  add(release, j.known[index], 'unknown');
+  if (index) add(release, over[task][index - 1], 'earlier');
+  const {list, starts} = t.lanes[task];
+  let first = lower(starts, release);
+  while (first > 0 && t.stop[list[first - 1]] > release) first--;
+  for (let k = first; k < list.length && t.decided[list[k]] < end; k++) {
+    const p = list[k], own = t.job[p] === number;
+    add(t.start[p], t.stop[p], own ? 'own' : 'earlierRuns');
+    if (own) add(t.decided[p], t.start[p], 'decided');
+  }
+  for (const span of t.behind[task]) add(span.from, span.to, 'behind');
+  for (const wait of t.waits[task]) {
+    if (wait.from >= end) break;
+    const from = Math.max(wait.from, release), to = Math.min(wait.to, end);
+    if (from >= to) continue;
+    add(from, to, 'waits', wait.resource);
+    if (wait.resource === null) continue;
+    const others = held[wait.resource];
+    for (let k = others.length - 1; k >= 0; k--) {
+      const span = others[k];
+      if (span.task !== task && span.from < to && span.to > from) add(Math.max(span.from, from), Math.min(span.to, to), 'held', wait.resource, span.task);
+    }
+  }
+  candidates.forEach((cpu, place) => {
+    const lane = byCpu.get(cpu);
+    if (!lane) return;
+    for (let k = lower(lane.starts, end) - 1; k >= 0 && lane.latest[k] > release; k--) {
+      const p = lane.list[k];
+      if (t.task[p] !== task) add(t.start[p], t.stop[p], 'busy', place, t.task[p]);
+    }
+  });
+  changes.sort((a, b) => a.at - b.at || a.begins - b.begins);
+  const now = {own: 0, behind: 0, unknown: 0, decided: 0, earlier: 0, earlierRuns: 0, waits: [], held: [], busy: candidates.map(() => [])}, parts = [];
+  const sum = (cause, time, other = null, resource = null) => {
+    const part = parts.find(part => part.cause === cause && part.other === other && part.resource === resource);
+    if (part) part.time += time; else parts.push({cause, other, resource, time});
+  };
+  const account = (from, to) => {
+    const time = to - from, wait = now.waits.at(-1);
+    if (now.own) return sum(now.behind ? BEHIND : OWN, time);
+    if (now.unknown || now.decided) return sum(SCHEDULER, time);
+    if (now.earlier && (now.earlierRuns || now.waits.length)) return sum(EARLIER, time);
+    if (wait !== undefined && !now.earlier) {
+      if (wait === null) return sum(SLEEP, time);
+      const holder = now.held.find(([resource]) => resource === wait);
+      return sum(BLOCKING, time, holder ? holder[1] : null, wait);
+    }
+    if (now.busy.length && now.busy.every(tasks => tasks.length)) {
+      const count = now.busy.length, share = Math.floor(time / count);
+      return now.busy.forEach((tasks, place) => sum(TASK, share + (place < time % count ? 1 : 0), tasks[0]));
+    }
+    // The CPU on which the job continues.
+    let on = -1;
+    for (let k = lower(starts, to); k < list.length && t.job[list[k]] <= number; k++) {
+      if (t.job[list[k]] !== number) continue;
+      on = candidates.findIndex(cpu => t.about.places[t.place[list[k]]].includes(cpu));
+      break;
+    }
+    const other = on >= 0 ? now.busy[on][0] : undefined;
+    if (other !== undefined) sum(TASK, time, other); else sum(now.earlier ? EARLIER : IDLE, time);
+  };
+  let at = release;
+  for (const {at: then, begins, state, value, more} of changes) {
+    if (at < then) { account(at, then); at = then; }
+    if (state === 'waits' || state === 'held' || state === 'busy') {
+      const of = state === 'busy' ? now.busy[value] : now[state], entry = state === 'waits' ? value : state === 'busy' ? more : [value, more];
+      if (begins) of.push(entry);
+      else of.splice(of.findIndex(found => state === 'held' ? found[0] === value && found[1] === more : found === entry), 1);
+    } else now[state] += begins ? 1 : -1;
+  }
+  if (at < end) account(at, end);
+  // With frequencies, consumed work is not time.
+  const part = cause => parts.find(part => part.cause === cause), ran = (part(OWN)?.time ?? 0) + (part(BEHIND)?.time ?? 0);
+  if (!t.about.has_speeds && ran > j.consumed[index]) {
+    const stolen = Math.min(ran - j.consumed[index], part(OWN)?.time ?? 0);
+    if (stolen) { sum(OWN, -stolen); sum(STOLEN, stolen); }
+  }
+  return parts.filter(part => part.time > 0).sort((a, b) => b.time - a.time || a.cause - b.cause || (a.other ?? -1) - (b.other ?? -1) || (a.resource ?? -1) - (b.resource ?? -1));
 }
 
 // --- lanes on demand ---------------------------------------------------------------------------------------------
@@ -333,7 +497,7 @@ async function main() {
   };
   demand('ready', 'ready jobs', t.jobs.some(j => j.number.length));
   demand('budget', 'budgets left', t.grants.some(grants => grants.length));
-  demand('frequency', 'frequencies', t.frequencies.some(({times}) => times.length));
+  demand('frequency', 'frequencies', t.samples.some(({kind}) => kind === 'frequency'));
   function pressed() {
     for (const [key, made] of onDemand) made.setAttribute('aria-pressed', String(lanes.has(key)));
     layout = rows();
@@ -376,10 +540,9 @@ async function main() {
     for (const lane of t.cpus) made.push({kind: 'cpu', height: CPU_ROW + (other ? OTHER_ROW : 0), lane, label: 'CPU ' + lane.cpu});
     const demanded = (label, found) => made.push({kind: 'curve', height: CURVE_ROW, label, curve: found});
     if (lanes.has('ready')) demanded('ready jobs', curve('ready', () => readyJobs(t)));
-    if (lanes.has('frequency')) t.frequencies.forEach((samples, domain) => {
-      const made = () => ({...samples, steps: true, words: khz => `${khz / 1000} MHz`});
-      if (samples.times.length) demanded('frequency of ' + t.about.frequency_domains[domain], curve('frequency ' + domain, made));
-    });
+    if (lanes.has('frequency')) for (const samples of t.samples.filter(({kind}) => kind === 'frequency')) {
+      demanded('frequency of ' + samples.label, curve('frequency ' + samples.label, () => ({...samples, steps: true, words: khz => `${khz / 1000} MHz`})));
+    }
     const groups = new Map();
     t.about.tasks.forEach((task, index) => {
       const key = sort === 'file' ? task.partition || '' : '';
@@ -840,19 +1003,19 @@ async function main() {
     selected = index >= 0 ? {task, index} : null;
     detail.replaceChildren();
     if (selected) {
-      const j = t.jobs[task], number = j.number[index], parts = t.why.get(`${task}#${number}`);
+      const j = t.jobs[task], number = j.number[index], parts = j.how[index] & MISSED ? why(t, task, index) : null;
       detail.append(element('h2', {textContent: `${name(t, task)}#${number}`}), element('p', {id: 'job', textContent: jobText(t, task, index)}));
       if (parts) {
-        const sum = parts.reduce((sum, part) => sum + part.time, 0), why = element('table', {id: 'why'}, cells('th', ['cause', 'time', 'share', '']));
+        const sum = parts.reduce((sum, part) => sum + part.time, 0), divided = element('table', {id: 'why'}, cells('th', ['cause', 'time', 'share', '']));
         for (const part of parts) {
           const line = cells('td', [cause(t, part), text(part.time), (part.time * 100 / Math.max(1, sum)).toFixed(1) + ' %']), bar = element('span', {className: 'part'});
           bar.style.width = part.time * 120 / Math.max(1, sum) + 'px';
           line.append(element('td', {className: 'text'}, bar));
-          why.append(line);
+          divided.append(line);
         }
-        why.append(cells('td', ['response', text(sum), '100.0 %']));
-        detail.append(element('h2', {textContent: 'Why was it late?'}), why);
-      } else if (j.how[index] & MISSED) detail.append(element('p', {textContent: `The page divides the responses of the first ${t.why.size} late jobs. takt trace why divides this one.`}));
+        divided.append(cells('td', ['response', text(sum), '100.0 %']));
+        detail.append(element('h2', {textContent: 'Why was it late?'}), divided);
+      }
       const life = [[j.release[index], 'released']];
       if (!isNaN(j.deadline[index])) life.push([j.deadline[index], 'deadline']);
       if (!isNaN(j.end[index])) life.push([j.end[index], OUTCOMES[j.how[index] & 7]]);
@@ -1065,7 +1228,7 @@ async function main() {
 
   /** Drives the page by events, and writes what it shows. */
   function selfTest() {
-    const result = {errors, unit: t.about.unit_ns, pieces: t.n, end: t.end, checks: {}, ready_ms: Number(document.body.dataset.ready)};
+    const result = {errors, pieces: t.n, end: t.end, checks: {}, ready_ms: Number(document.body.dataset.ready)};
     try {
       const check = (what, holds) => { result.checks[what] = Boolean(holds); };
       const key = key => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use takt_core::time::Span;
 use takt_trace::gantt::escape;
-use takt_trace::page::{Document, preformatted};
+use takt_trace::page::{Data, Document, preformatted};
 
 const UPLOT: &str = include_str!("page/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("page/uplot/uPlot.min.css");
@@ -26,7 +26,7 @@ pub(super) fn html(picture: &Picture<'_>, setup: &Value, command: &str, texts: T
         title: picture.title,
         style: &style,
         scripts: &[UPLOT, SCRIPT],
-        data: &[("curves", curves(picture))],
+        data: &[Data::new("curves", curves(picture))],
         body: &body(picture, setup, command, texts),
         drawing: &svg(picture),
         drawing_note: "Without JavaScript, the page shows the curves as a picture.",
