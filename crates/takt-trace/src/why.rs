@@ -7,11 +7,12 @@
 //! the time is divided equally among them, as interference is in analyses of global scheduling. If one of them is idle, the CPU on which the job
 //! continues decides.
 
-use crate::Trace;
-use crate::timeline::{Job, Timeline};
+use crate::timeline::{Interval, Job, Timeline};
+use crate::{Header, Trace};
+use std::collections::HashSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{ResourceId, TaskId};
-use takt_core::record::{JobId, Place, RecordKind};
+use takt_core::record::{JobId, Place, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 
 /// Why a job was not over at an instant.
@@ -27,7 +28,7 @@ pub enum Cause {
     Task(TaskId),
     /// An earlier job of the same task was not over.
     Earlier,
-    /// The job waited for a resource.
+    /// The job waited for a resource, or for a less urgent job whose priority a resource had raised: by its ceiling, or by a job that inherits to it.
     Blocking {
         /// The task that held the resource; `None` if the trace does not have it.
         by: Option<TaskId>,
@@ -158,6 +159,13 @@ impl<T: Copy> Spans<T> {
         clipped.filter(|(begin, end, _)| begin < end)
     }
 
+    /// The spans that contain an instant, the last one first.
+    fn overlapping(&self, at: Time) -> impl Iterator<Item = (Time, Time, T)> {
+        let end = self.spans.partition_point(|(begin, ..)| *begin <= at);
+        let near = (0..end).rev().take_while(move |index| self.latest[*index] > at);
+        near.map(|index| self.spans[index]).filter(move |(_, end, _)| *end > at)
+    }
+
     /// The spans that begin at an instant or later, in order.
     fn after(&self, at: Time) -> impl Iterator<Item = T> {
         self.spans[self.spans.partition_point(|(begin, ..)| *begin < at)..].iter().map(|(.., value)| *value)
@@ -175,6 +183,7 @@ enum State {
     EarlierRuns,
     Wait(Option<ResourceId>),
     Held(ResourceId, TaskId),
+    Raised(ResourceId, TaskId),
     /// An index into the candidate CPUs.
     Busy(usize, TaskId),
 }
@@ -200,6 +209,8 @@ pub struct Causes<'t> {
     homes: Vec<CpuSet>,
     /// By CPU.
     busy: Vec<Spans<TaskId>>,
+    /// Pairs of tasks of which the first one has run in place of the second one.
+    preempts: HashSet<(TaskId, TaskId)>,
 }
 
 impl<'t> Causes<'t> {
@@ -295,15 +306,17 @@ impl<'t> Causes<'t> {
             };
             jobs.iter().map(&mut next).collect()
         };
+        let pieces: Vec<Spans<Piece>> = pieces.into_iter().map(Spans::of).collect();
         Causes {
             trace,
             over: line.jobs.iter().map(over).collect(),
             known,
             consumed,
-            pieces: pieces.into_iter().map(Spans::of).collect(),
             behind: behind.into_iter().map(Spans::of).collect(),
             waits: waits.into_iter().map(Spans::of).collect(),
             holds: holds.into_iter().map(Spans::of).collect(),
+            preempts: preempts(&line),
+            pieces,
             homes,
             busy: busy.into_iter().map(Spans::of).collect(),
             line,
@@ -372,12 +385,36 @@ impl<'t> Causes<'t> {
             let others = holds.within(from, to).filter(|(.., by)| *by != job.task);
             others.for_each(|(from, to, by)| span(from, to, State::Held(resource, by)));
         }
+        for (resource, holds) in (0..).map(ResourceId).zip(&self.holds) {
+            let raised = holds.overlapping(release).filter(|hold| self.is_raised(job, *hold));
+            raised.for_each(|(from, to, by)| span(from, to, State::Raised(resource, by)));
+        }
         for (index, busy) in candidates.iter().enumerate().filter_map(|(i, cpu)| Some((i, self.busy.get(*cpu)?))) {
             let others = busy.within(release, end).filter(|(.., by)| *by != job.task);
             others.for_each(|(from, to, by)| span(from, to, State::Busy(index, by)));
         }
         changes.sort_by_key(|(at, begins, _)| (*at, *begins));
         changes
+    }
+
+    /// Whether a less urgent job than this one locked a resource before its release, and the job did not start before the unlock. Under EDF deadlines
+    /// decide, otherwise whether only the job's task has ever run in place of the other one.
+    fn is_raised(&self, job: &Job, (from, to, by): (Time, Time, TaskId)) -> bool {
+        if by == job.task
+            || from >= job.release
+            || self.pieces[job.task.index()].within(job.release, to).any(|(_, _, piece)| piece.job == job.number)
+        {
+            return false;
+        }
+        let jobs = &self.line.jobs[by.index()];
+        let holder =
+            self.pieces[by.index()].within(from, from + Span::from_ns(1)).next().map(|(_, _, piece)| piece.job);
+        let holder =
+            holder.and_then(|number| jobs.binary_search_by_key(&number, |j| j.number).ok()).map(|index| jobs[index]);
+        match (job.deadline, holder.and_then(|holder| holder.deadline)) {
+            (Some(own), Some(other)) if has_deadline_order(&self.trace.header) => own < other,
+            _ => self.preempts.contains(&(job.task, by)) && !self.preempts.contains(&(by, job.task)),
+        }
     }
 
     fn divide(&self, job: &Job, index: usize, end: Time, sums: &mut Sums) {
@@ -409,7 +446,7 @@ impl<'t> Causes<'t> {
         } else if let Some(wait) = now.waits.last().filter(|_| now.earlier == 0) {
             wait.map_or(Cause::Sleep, |resource| Cause::Blocking { by: now.holder(resource), resource })
         } else if !now.busy.is_empty() && now.busy.iter().all(|tasks| !tasks.is_empty()) {
-            sums.divide(time, &now.busy);
+            sums.divide(time, &now);
             return;
         } else {
             // The CPU on which the job continues.
@@ -421,13 +458,33 @@ impl<'t> Causes<'t> {
             };
             let cpu = next.and_then(on);
             match cpu.and_then(|cpu| now.busy[cpu].first()) {
-                Some(task) => Cause::Task(*task),
+                Some(task) => now.cause_of(*task),
                 None if now.earlier > 0 => Cause::Earlier,
                 None => Cause::Idle,
             }
         };
         sums.add(cause, time);
     }
+}
+
+/// Whether the policy orders jobs by their deadlines.
+pub(crate) fn has_deadline_order(header: &Header) -> bool {
+    header.policy.contains("edf")
+}
+
+/// Pairs of tasks of which a job of the first one started on the CPUs from which a job of the second one had been preempted, before that resumed.
+fn preempts(line: &Timeline) -> HashSet<(TaskId, TaskId)> {
+    let mut pieces: Vec<&Interval> = line.intervals.iter().collect();
+    pieces.sort_by_key(|piece| (piece.from, piece.task));
+    let (mut found, mut preempted) = (HashSet::new(), Vec::new());
+    for piece in pieces {
+        preempted.retain(|(task, _)| *task != piece.task);
+        found.extend(preempted.iter().filter(|(_, place)| *place == piece.place).map(|(task, _)| (piece.task, *task)));
+        if piece.reason == Some(StopReason::Preempted) {
+            preempted.push((piece.task, piece.place));
+        }
+    }
+    found
 }
 
 /// The state at an instant of a response.
@@ -441,6 +498,8 @@ struct Now {
     earlier_runs: u32,
     waits: Vec<Option<ResourceId>>,
     held: Vec<(ResourceId, TaskId)>,
+    /// The locks that raise the priority of other tasks.
+    raised: Vec<(ResourceId, TaskId)>,
     /// By candidate CPU, the other tasks on it.
     busy: Vec<Vec<TaskId>>,
 }
@@ -463,9 +522,16 @@ impl Now {
             State::EarlierRuns => &mut self.earlier_runs,
             State::Wait(resource) => return change(&mut self.waits, resource, begins),
             State::Held(resource, by) => return change(&mut self.held, (resource, by), begins),
+            State::Raised(resource, by) => return change(&mut self.raised, (resource, by), begins),
             State::Busy(cpu, task) => return change(&mut self.busy[cpu], task, begins),
         };
         *count = if begins { *count + 1 } else { *count - 1 };
+    }
+
+    /// The cause if a task has the CPU.
+    fn cause_of(&self, task: TaskId) -> Cause {
+        let raised = self.raised.iter().find(|(_, by)| *by == task);
+        raised.map_or(Cause::Task(task), |(resource, by)| Cause::Blocking { by: Some(*by), resource: *resource })
     }
 
     fn holder(&self, resource: ResourceId) -> Option<TaskId> {
@@ -489,11 +555,11 @@ impl Sums {
     }
 
     /// Divides a time equally among busy CPUs; the first ones take the nanoseconds of the remainder.
-    fn divide(&mut self, time: Span, busy: &[Vec<TaskId>]) {
-        let count = busy.len() as i64;
-        for (index, tasks) in (0..).zip(busy) {
+    fn divide(&mut self, time: Span, now: &Now) {
+        let count = now.busy.len() as i64;
+        for (index, tasks) in (0..).zip(&now.busy) {
             let share = time.ns() / count + i64::from(index < time.ns() % count);
-            self.add(Cause::Task(tasks[0]), Span::from_ns(share));
+            self.add(now.cause_of(tasks[0]), Span::from_ns(share));
         }
     }
 }

@@ -26,6 +26,7 @@ mod measure;
 #[path = "../../../takt-wasm/tests/common/mod.rs"]
 mod modules;
 mod outputs;
+mod pictures;
 mod placement;
 mod policy_modules;
 mod power;

@@ -5,10 +5,11 @@ use crate::machine::{Capability, skip};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use takt_core::record::Outcome;
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_testing::browse;
 use takt_trace::Trace;
+use takt_trace::gantt::{self, TextOptions};
 use takt_trace::summary::summarize;
 use takt_trace::timeline::Timeline;
 use takt_trace::why::Causes;
@@ -79,12 +80,160 @@ fn value_of(lane: &str, at: Time, trace: &Trace, line: &Timeline) -> i64 {
         let own = |of: u16| trace.header.frequency_domains[usize::from(of)] == domain;
         return line.frequencies.iter().rfind(|sample| own(sample.of) && sample.at <= at).expect("a sample").value;
     }
+    if let Some(zone) = lane.strip_prefix("temperature of ") {
+        let own = |of: u16| trace.header.zone(of) == zone;
+        return line.temperatures.iter().rfind(|sample| own(sample.of) && sample.at <= at).expect("a sample").value;
+    }
+    if let Some(cpus) = lane.strip_prefix("round of CPU ") {
+        let round = |r: &takt_trace::Stamped| match r.record.kind {
+            RecordKind::Round { place, measured, .. } if r.applied <= at => {
+                (trace.header.places[usize::from(place.0)].to_string() == cpus).then_some(measured.ns())
+            }
+            _ => None,
+        };
+        return trace.records.iter().rev().find_map(round).expect("a round");
+    }
     let task = lane.strip_prefix("budget of ").expect("a lane on demand");
     let task = labels.iter().position(|label| label == task).expect("a task");
     let grant = line.grants.iter().rfind(|grant| grant.task.index() == task && grant.at <= at).expect("a grant");
     let own = line.intervals.iter().filter(|i| i.task == grant.task && i.job == grant.job && !i.handler);
     let used: i64 = own.map(|i| (i.to.min(at).ns() - i.from.max(grant.at).ns()).max(0)).sum();
     (grant.amount.expect("an amount").ns() - used).max(0)
+}
+
+/// The instants of a sign in the lane of a task.
+fn marks(view: &Value, task: usize, signs: &[&str]) -> Vec<i64> {
+    let of = |sign: &&str| view["tasks"][task][*sign].as_array().cloned().unwrap_or_default();
+    let mut all: Vec<i64> = signs.iter().flat_map(of).map(|at| at.as_f64().unwrap() as i64).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The marks that the page draws are those of the trace, each in the column in which `trace show` has its sign.
+fn marks_agree(name: &str, view: &Value, trace: &Trace, line: &Timeline) {
+    const DUE: [&str; 2] = ["deadline", "deadline tick"];
+    const RELEASE: [&str; 2] = ["release", "release tick"];
+    const MISS: [&str; 2] = ["miss", "miss tick"];
+    let to = view["to"].as_i64().unwrap();
+    let shown = gantt::text(trace, &TextOptions { width: 160, to: Some(Time::from_ns(to)), ..TextOptions::default() });
+    let mut lines = shown.lines();
+    let Some((_, column)) = lines.next().and_then(|first| first.rsplit_once("a column is ")) else { return };
+    let column = takt_workload::parse_duration(column).unwrap().ns();
+    let ruler = lines.nth(1).expect("a ruler");
+    let left = ruler.find('|').expect("a ruler");
+    let rows: Vec<(String, Vec<char>)> = lines
+        .map(|line| {
+            let line: Vec<char> = line.chars().collect();
+            let (label, cells) = line.split_at(left.min(line.len()));
+            (label.iter().collect(), cells.to_vec())
+        })
+        .collect();
+    let legend = view["legend"].as_array().unwrap();
+    let mut drawn = [false; 4];
+    // Tasks stand by partition, in the order of their first members.
+    let mut order: Vec<usize> = (0..trace.header.tasks.len()).collect();
+    let partition = |task: usize| trace.header.tasks[task].partition.as_ref();
+    order.sort_by_key(|task| (0..=*task).find(|first| partition(*first) == partition(*task)));
+    let indent = if trace.header.tasks.iter().any(|task| task.partition.is_some()) { "  " } else { "" };
+    let mut next = 0;
+    for task in order {
+        let own = &line.jobs[task];
+        let instants = |of: &dyn Fn(&takt_trace::timeline::Job) -> Option<Time>| {
+            let mut all: Vec<i64> =
+                own.iter().filter_map(of).map(Time::ns).filter(|at| (0..=to).contains(at)).collect();
+            all.sort_unstable();
+            all
+        };
+        let dated = view["dated"][task].as_bool().unwrap();
+        let cut = |job: &takt_trace::timeline::Job| {
+            let ended = |outcome| matches!(outcome, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped);
+            job.finish.filter(|(_, outcome)| job.cut_off || ended(*outcome)).map(|(at, _)| at)
+        };
+        let expected = [
+            (&RELEASE[..], if dated { instants(&|job| Some(job.release)) } else { vec![] }),
+            (&DUE[..], if dated { instants(&|job| job.deadline.filter(|_| !job.missed(line.end))) } else { vec![] }),
+            (&MISS[..], instants(&|job| job.deadline.filter(|_| job.missed(line.end)))),
+            (&["cut"][..], instants(&cut)),
+        ];
+        for ((signs, instants), drawn) in expected.iter().zip(&mut drawn) {
+            assert_eq!(&marks(view, task, signs), instants, "{name}: {signs:?} of task {task} up to {to}");
+            *drawn |= !instants.is_empty();
+        }
+        let completions = marks(view, task, &["completion"]);
+        let is_dense = !marks(view, task, &["release tick"]).is_empty();
+        if dated && !is_dense {
+            let completed = |outcome| outcome == Outcome::Completed;
+            let ends = instants(&|job| job.finish.filter(|(_, outcome)| completed(*outcome)).map(|(at, _)| at));
+            assert_eq!(completions, ends, "{name}: completions of task {task}");
+        }
+        assert_eq!(legend.contains(&"completion".into()), legend_of(view, "completion"), "{name}");
+        // The row below that of the task.
+        let letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".chars().nth(task).unwrap_or('*');
+        let begins = format!("{indent}{letter} ");
+        let found = rows.iter().skip(next).position(|(label, _)| label.starts_with(&begins));
+        next += found.unwrap_or_else(|| panic!("{name}: {begins:?} in {shown}")) + 1;
+        let Some((_, cells)) = rows.get(next).filter(|(label, _)| label.trim().is_empty() && !label.is_empty()) else {
+            assert!(marks(view, task, &[&MISS[..], &["cut"]].concat()).is_empty(), "{name}: {shown}");
+            continue;
+        };
+        // A job that is aborted before its deadline has its deadline in red, and no sign of a miss there in the text.
+        let aborted: Vec<i64> = own
+            .iter()
+            .filter(|job| !matches!(job.finish, Some((_, Outcome::Skipped))))
+            .filter(|job| cut(job).zip(job.deadline).is_some_and(|(at, deadline)| at < deadline))
+            .filter_map(|job| job.deadline)
+            .map(Time::ns)
+            .collect();
+        let skipped: Vec<i64> = own
+            .iter()
+            .filter_map(|job| job.finish.filter(|(_, outcome)| *outcome == Outcome::Skipped))
+            .map(|(at, _)| at.ns())
+            .collect();
+        let late = |job: &&takt_trace::timeline::Job| {
+            job.missed(line.end) && !aborted.contains(&job.deadline.map_or(-1, Time::ns))
+        };
+        let missed: Vec<i64> = own.iter().filter(late).filter_map(|job| job.deadline).map(Time::ns).collect();
+        let at = |index: usize| {
+            let within = move |at: &i64| *at / column == index as i64;
+            let any = |signs: &[&str]| marks(view, task, signs).iter().any(within);
+            let cut = marks(view, task, &["cut"]).iter().filter(|at| !skipped.contains(at)).any(within);
+            let missed = marks(view, task, &MISS).iter().filter(|at| missed.contains(at)).any(within);
+            let due = any(&DUE) || marks(view, task, &MISS).iter().filter(|at| aborted.contains(at)).any(within);
+            (cut || missed, any(&RELEASE), due)
+        };
+        for index in 0..=(to / column) as usize {
+            let sign = cells.get(index).copied().unwrap_or(' ');
+            let (miss, release, due) = at(index);
+            let agrees = match sign {
+                '!' => miss,
+                '↑' | '╵' => !miss && (release || !dated) && !due,
+                '↓' | '╷' => !miss && !release && due,
+                '↕' | '│' => !miss && release && due,
+                _ => !miss && !release && !due,
+            };
+            // A skipped job without a deadline has a cross in the page, and its end in the text.
+            let ends = sign == '!' && skipped.iter().any(|at| *at / column == index as i64);
+            assert!(agrees || ends, "{name}: `{sign}` of task {task} in column {index}: {:?}\n{shown}", at(index));
+        }
+    }
+    for (sign, drawn) in ["release", "deadline", "deadline missed", "cut off, aborted or skipped"].iter().zip(drawn) {
+        assert_eq!(legend.contains(&(*sign).into()), drawn, "{name}: {sign} in {legend:?}");
+    }
+    let switches = line.switches.iter().filter(|switch| switch.at.ns() <= to);
+    let mut switches: Vec<_> = switches.map(|s| (s.at.ns(), s.to_string())).collect();
+    let all = view["tasks"][0]["switch"].as_array().cloned().unwrap_or_default();
+    let mut drawn: Vec<_> =
+        all.iter().map(|s| (s[0].as_f64().unwrap() as i64, s[1].as_str().unwrap().to_owned())).collect();
+    switches.sort();
+    drawn.sort();
+    assert_eq!(drawn, switches, "{name}");
+    for (at, words) in switches.iter().take(20) {
+        assert!(shown.contains(&format!("at {} {words}", Time::from_ns(*at))), "{name}: {words} in {shown}");
+    }
+}
+
+fn legend_of(view: &Value, sign: &str) -> bool {
+    view["tasks"].as_array().unwrap().iter().any(|task| !task[sign].is_null())
 }
 
 /// Everything that the page found agrees with what the library finds in the trace.
@@ -122,20 +271,17 @@ fn agrees(page: &Path, trace: &Trace) {
         let ran = own.fold(Span::ZERO, |sum, i| sum + (i.to - i.from));
         assert_eq!(found["ran"].as_f64(), Some(ran.ns() as f64), "{name}: {}", task.name);
     }
-    // The legend explains what is there.
-    let dated = |jobs: &&Vec<takt_trace::timeline::Job>| jobs.iter().any(|job| job.deadline.is_some());
-    let shown = || line.jobs.iter().filter(|jobs| line.windows.is_empty() || dated(jobs)).flatten();
-    let signs = [
-        ("release", shown().count() > 0),
-        ("deadline", line.jobs.iter().any(|jobs| dated(&jobs))),
-        ("completion", shown().any(|job| matches!(job.finish, Some((_, Outcome::Completed))))),
-    ];
-    let legend = result["legend"].as_array().unwrap();
-    for (sign, there) in signs {
-        assert_eq!(legend.contains(&sign.into()), there, "{name}: {sign} in {legend:?}");
+    for view in result["views"].as_array().unwrap() {
+        marks_agree(&name.to_string(), view, trace, &line);
     }
     let differ = result["differences"].as_array().is_some_and(|all| !all.is_empty());
+    let legend = result["views"][0]["legend"].as_array().unwrap();
     assert_eq!(legend.contains(&"difference".into()), differ, "{name}");
+    // The list of jobs begins with the first releases of all tasks.
+    let mut first: Vec<_> = line.jobs.iter().flatten().collect();
+    first.sort_by_key(|job| (job.release, job.task, job.number));
+    let first = first.iter().take(60).map(|job| format!("{}#{}", labels[job.task.index()], job.number));
+    assert_eq!(result["listed"], serde_json::json!(first.collect::<Vec<_>>()), "{name}");
     let jobs = line.jobs.iter().flatten().take(500);
     let jobs: Vec<String> = jobs.map(|job| job_text(&labels[job.task.index()], job, line.end)).collect();
     assert_eq!(result["jobs"], serde_json::json!(jobs), "{name}");
@@ -172,10 +318,10 @@ fn agrees(page: &Path, trace: &Trace) {
 
 fn files() -> Vec<PathBuf> {
     let list = |dir: PathBuf| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let all = list(workloads()).chain(list(workloads().join("features")));
-    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    let all = list(workloads()).chain(list(workloads().join("features"))).chain(list(workloads().join("chronos")));
+    let mut all: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|e| e == "yaml" || e == "ts")).collect();
     all.sort();
-    assert!(all.len() > 50);
+    assert!(all.len() > 70);
     all
 }
 
@@ -264,6 +410,28 @@ fn names_cut_traces_and_overlays() {
     assert!(!page.exists());
     room.takt(&["trace", "view", "t.jsonl", "-o", "t.txt"]).expect(2);
     room.takt(&["trace", "view", "t.jsonl", "-o", "t.jsonl"]).expect(2);
+}
+
+/// The page divides responses by the rules of `trace why`, also where a resource raises a priority.
+#[test]
+fn blocking_by_raised_priorities_is_in_pages() {
+    const TASKS: &str = "tasks:
+  - {name: low, priority: 2, period: 40ms, steps: [run 1ms, lock bus, run 4ms, unlock bus, run 1ms]}
+  - {name: middle, priority: 3, period: 40ms, offset: 3ms, deadline: 5ms, steps: [run 5ms]}
+  - {name: high, priority: 4, period: 40ms, offset: 2ms, deadline: 5ms, steps: [run 1ms, lock bus, run 2ms, unlock bus, run 1ms]}
+  - {name: lowest, priority: 1, period: 40ms, offset: 3ms, deadline: 5ms, steps: [run 1ms]}
+";
+    for locking in ["ceiling", "inheritance"] {
+        let room = Room::with(&format!("policy: fp\nlocking: {locking}\nresources: [bus]\n{TASKS}"));
+        room.takt(&["sim", "w.yaml", "--duration", "80ms", "--trace", "t.jsonl"]).expect(0);
+        room.takt(&["trace", "view", "t.jsonl", "-o", "t.html"]).expect(0);
+        let trace = room.trace("t.jsonl");
+        let causes = Causes::of(&trace);
+        let missed = causes.timeline().jobs[1][0];
+        let why = causes.why(missed.task, missed.number).unwrap();
+        assert!(why.missed && why.parts.iter().any(|part| part.cause.name() == "blocking"), "{locking}: {why:?}");
+        agrees(&room.path("t.html"), &trace);
+    }
 }
 
 /// A page takes at most 6 bytes for a piece, and 150 KB besides.

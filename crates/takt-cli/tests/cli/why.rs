@@ -40,6 +40,33 @@ time     share  cause
     }
 }
 
+/// Under the priority ceiling a job waits for no lock, but for the less urgent holder of one; so does a job between both under inheritance. A job that
+/// is less urgent than the holder waits for the holder alone.
+#[test]
+fn blocking_by_a_raised_priority_names_the_resource() {
+    const TASKS: &str = "tasks:
+  - {name: low, priority: 2, period: 40ms, steps: [run 1ms, lock bus, run 4ms, unlock bus, run 1ms]}
+  - {name: middle, priority: 3, period: 40ms, offset: 3ms, steps: [run 5ms]}
+  - {name: high, priority: 4, period: 40ms, offset: 2ms, steps: [run 1ms, lock bus, run 2ms, unlock bus, run 1ms]}
+  - {name: lowest, priority: 1, period: 40ms, offset: 3ms, steps: [run 1ms]}
+";
+    for (locking, causes) in [
+        ("ceiling", [("high#0", "3ms", "blocked by low on bus"), ("middle#0", "2ms", "blocked by low on bus")]),
+        ("inheritance", [("high#0", "3ms", "blocked by low on bus"), ("middle#0", "3ms", "blocked by low on bus")]),
+    ] {
+        let room = Room::with(&format!("policy: fp\nlocking: {locking}\nresources: [bus]\n{TASKS}"));
+        room.takt(&["sim", "w.yaml", "--duration", "40ms", "--trace", "t.jsonl"]).expect(0);
+        for (job, time, cause) in causes {
+            let said = room.takt(&["trace", "why", "t.jsonl", job]).expect(0).stdout;
+            let line =
+                said.lines().find(|line| line.contains(cause)).unwrap_or_else(|| panic!("{locking}, {job}: {said}"));
+            assert!(line.trim_start().starts_with(time), "{locking}, {job}: {said}");
+        }
+        let said = room.takt(&["trace", "why", "t.jsonl", "lowest#0"]).expect(0).stdout;
+        assert!(said.contains("waiting for low") && !said.contains("blocked"), "{locking}: {said}");
+    }
+}
+
 /// Every job of the repository's workloads: its parts add up to the response that the table of jobs has.
 #[test]
 fn the_parts_are_the_responses_of_the_table_of_jobs() {

@@ -21,7 +21,7 @@ pub struct Document<'a> {
     pub data: &'a [Data],
     /// The content as HTML.
     pub body: &'a str,
-    /// An SVG for browsers without JavaScript. The page has its style.
+    /// An SVG for browsers without JavaScript, or nothing. The page has its style.
     pub drawing: &'a str,
     /// The line above this SVG, as plain text.
     pub drawing_note: &'a str,
@@ -74,7 +74,14 @@ impl Document<'_> {
         let (drawing, drawing_style) = without_style(self.drawing);
         let style = format!("{THEME}{}{drawing_style}", self.style);
         let scripts: String = self.scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
-        let sources: Vec<String> = self.scripts.iter().map(|script| format!("'{}'", hash(script))).collect();
+        let mut sources: Vec<String> = self.scripts.iter().map(|script| format!("'{}'", hash(script))).collect();
+        if sources.is_empty() {
+            sources.push("'none'".to_owned());
+        }
+        let without_script = match self.drawing {
+            "" => String::new(),
+            _ => format!("<noscript>\n<p>{}</p>\n{drawing}</noscript>\n", escape(self.drawing_note)),
+        };
         write!(
             out,
             r#"<!doctype html>
@@ -89,14 +96,10 @@ impl Document<'_> {
 <body>
 <h1>{title}</h1>
 {}
-<noscript>
-<p>{}</p>
-{drawing}</noscript>
-"#,
+{without_script}"#,
             sources.join(" "),
             hash(&style),
             self.body,
-            escape(self.drawing_note),
             title = escape(self.title),
         )?;
         self.data.iter().try_for_each(|data| data.write(out))?;

@@ -10,6 +10,7 @@ use super::{PIECES_MAX, TooLarge, counts, drawing, outcome_code, reason_code, sh
 use crate::gantt::heading_of;
 use crate::summary::{Counter, TaskSummary};
 use crate::timeline::{Asked, Handler, Job, Policies, Switch};
+use crate::why::has_deadline_order;
 use crate::{Change, Footer, Header, Measured, Stamped, TaskLabel, Trace};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -693,7 +694,7 @@ impl Encoder {
             "heading": shown(&heading_of(header)), "source": header.source, "workload": shown(&header.workload),
             "seed": header.seed, "complete": footer.is_some(), "end": end.ns(), "names": NAMES[..], "units": self.columns.units,
             "tasks": tasks, "places": places, "resources": resources, "total": counts(&summary.total),
-            "has_speeds": !header.frequency_domains.is_empty(), "samples": self.names.iter().map(|of| series(header, *of)).collect::<Vec<_>>(),
+            "has_deadline_order": has_deadline_order(header), "has_speeds": !header.frequency_domains.is_empty(), "samples": self.names.iter().map(|of| series(header, *of)).collect::<Vec<_>>(),
             "switches": switches, "calls": self.calls.iter().map(call).collect::<Vec<_>>(), "changes": changes,
             "jobs": self.tasks.iter().map(|task| task.jobs).collect::<Vec<_>>(),
         });

@@ -1,7 +1,7 @@
 'use strict';
 // Draws the trace of this page. Times are nanoseconds; a piece is a stretch in which a job has its CPUs.
 const FILLS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#cc79a7', '#f0e442', '#999999'];
-const LOCKED_OUT = '#d55e00', ASLEEP = '#9ecae1', SWITCH = '#7b3294', OTHER = '#888888';
+const LOCKED_OUT = '#d55e00', ASLEEP = '#9ecae1', OTHER = '#888888';
 const REASONS = ['still running', 'preempted', 'suspended', 'migrated', 'finished', 'blocked'];
 const OUTCOMES = ['unfinished', 'completed', 'budget used', 'overrun', 'aborted', 'exited', 'skipped'];
 const HAS_DEADLINE = 8, CUT_OFF = 16, HAS_HANDLER = 32, MISSED = 64, OF_HANDLER = 8;
@@ -19,6 +19,17 @@ function text(ns) {
   const [name, unit, digits] = [['s', 1e9, 9], ['ms', 1e6, 6], ['us', 1e3, 3], ['ns', 1, 0]].find(([, unit]) => value >= unit && (unit < 1e6 || value % (unit / 1000) === 0));
   const rest = String(value % unit).padStart(digits, '0').replace(/0+$/, '');
   return sign + Math.floor(value / unit) + (digits && rest ? '.' + rest : '') + name;
+}
+/** The largest unit that no time exceeds by its size, for a table in one unit. */
+function unitOf(times) {
+  const most = times.reduce((most, ns) => isNaN(ns) ? most : Math.max(most, Math.abs(ns)), 0);
+  return [['s', 1e9, 9], ['ms', 1e6, 6], ['us', 1e3, 3], ['ns', 1, 0]].find(([, unit]) => most >= unit) || ['ns', 1, 0];
+}
+/** The exact number of a time in this unit. */
+function exact(ns, [, unit, digits]) {
+  if (isNaN(ns)) return '-';
+  const value = Math.abs(Math.round(ns)), rest = digits ? '.' + String(value % unit).padStart(digits, '0') : '';
+  return (ns < 0 ? '-' : '') + Math.floor(value / unit) + rest.replace(/\.?0+$/, '');
 }
 /** A time with four digits. */
 function short(ns) {
@@ -284,7 +295,29 @@ function causes(t) {
   for (const span of t.holds.flat()) held[span.resource].push(span);
   for (const list of held) list.sort((a, b) => a.from - b.from);
   const over = t.jobs.map(j => latest(j.over, value => value));
-  return t.causes = {homes, byCpu, held, over};
+  return t.causes = {homes, byCpu, held, over, preempts: preempts(t)};
+}
+/** Pairs of tasks of which a job of the first one started on the CPUs from which a job of the second one had been preempted, before that resumed. */
+function preempts(t) {
+  const found = new Set(), preempted = new Map();
+  for (let p = 0; p < t.n; p++) {
+    const task = t.task[p], place = t.place[p];
+    preempted.delete(task);
+    for (const [other, from] of preempted) if (from === place) found.add(task * 2 ** 21 + other);
+    if ((t.how[p] & 7) === 1) preempted.set(task, place);
+  }
+  return found;
+}
+/** Whether a less urgent job than this one locked a resource before its release, and the job did not start before the unlock. */
+function isRaised(t, j, index, hold) {
+  const {preempts} = causes(t), {list, starts} = t.lanes[j.task];
+  if (hold.task === j.task || hold.from >= j.release[index] || hold.to <= j.release[index]) return false;
+  for (let k = Math.max(0, lower(starts, j.release[index]) - 1); k < list.length && t.decided[list[k]] < hold.to; k++) {
+    if (t.job[list[k]] === j.number[index] && t.stop[list[k]] > j.release[index]) return false;
+  }
+  const others = t.lanes[hold.task], k = lower(others.starts, hold.from + 1) - 1, holder = k >= 0 ? indexOf(t.jobs[hold.task], t.job[others.list[k]]) : -1;
+  const own = j.deadline[index], other = holder >= 0 ? t.jobs[hold.task].deadline[holder] : NaN;
+  return t.about.has_deadline_order && !isNaN(own) && !isNaN(other) ? own < other : preempts.has(j.task * 2 ** 21 + hold.task) && !preempts.has(hold.task * 2 ** 21 + j.task);
 }
 /** The highest value up to each member. */
 function latest(list, value) {
@@ -324,6 +357,9 @@ function why(t, task, index) {
       if (span.task !== task && span.from < to && span.to > from) add(Math.max(span.from, from), Math.min(span.to, to), 'held', wait.resource, span.task);
     }
   }
+  held.forEach((list, resource) => {
+    for (let k = lower(list.map(span => span.from), release) - 1; k >= 0; k--) if (isRaised(t, j, index, list[k])) add(list[k].from, list[k].to, 'raised', resource, list[k].task);
+  });
   candidates.forEach((cpu, place) => {
     const lane = byCpu.get(cpu);
     if (!lane) return;
@@ -333,10 +369,14 @@ function why(t, task, index) {
     }
   });
   changes.sort((a, b) => a.at - b.at || a.begins - b.begins);
-  const now = {own: 0, behind: 0, unknown: 0, decided: 0, earlier: 0, earlierRuns: 0, waits: [], held: [], busy: candidates.map(() => [])}, parts = [];
+  const now = {own: 0, behind: 0, unknown: 0, decided: 0, earlier: 0, earlierRuns: 0, waits: [], held: [], raised: [], busy: candidates.map(() => [])}, parts = [];
   const sum = (cause, time, other = null, resource = null) => {
     const part = parts.find(part => part.cause === cause && part.other === other && part.resource === resource);
     if (part) part.time += time; else parts.push({cause, other, resource, time});
+  };
+  const waitsFor = (task, time) => {
+    const raised = now.raised.find(([, by]) => by === task);
+    if (raised) sum(BLOCKING, time, task, raised[0]); else sum(TASK, time, task);
   };
   const account = (from, to) => {
     const time = to - from, wait = now.waits.at(-1);
@@ -350,7 +390,7 @@ function why(t, task, index) {
     }
     if (now.busy.length && now.busy.every(tasks => tasks.length)) {
       const count = now.busy.length, share = Math.floor(time / count);
-      return now.busy.forEach((tasks, place) => sum(TASK, share + (place < time % count ? 1 : 0), tasks[0]));
+      return now.busy.forEach((tasks, place) => waitsFor(tasks[0], share + (place < time % count ? 1 : 0)));
     }
     // The CPU on which the job continues.
     let on = -1;
@@ -360,15 +400,15 @@ function why(t, task, index) {
       break;
     }
     const other = on >= 0 ? now.busy[on][0] : undefined;
-    if (other !== undefined) sum(TASK, time, other); else sum(now.earlier ? EARLIER : IDLE, time);
+    if (other !== undefined) waitsFor(other, time); else sum(now.earlier ? EARLIER : IDLE, time);
   };
   let at = release;
   for (const {at: then, begins, state, value, more} of changes) {
     if (at < then) { account(at, then); at = then; }
-    if (state === 'waits' || state === 'held' || state === 'busy') {
+    if (['waits', 'held', 'raised', 'busy'].includes(state)) {
       const of = state === 'busy' ? now.busy[value] : now[state], entry = state === 'waits' ? value : state === 'busy' ? more : [value, more];
       if (begins) of.push(entry);
-      else of.splice(of.findIndex(found => state === 'held' ? found[0] === value && found[1] === more : found === entry), 1);
+      else of.splice(of.findIndex(found => Array.isArray(found) ? found[0] === value && found[1] === more : found === entry), 1);
     } else now[state] += begins ? 1 : -1;
   }
   if (at < end) account(at, end);
@@ -478,17 +518,18 @@ async function main() {
   const diff = JSON.parse(document.getElementById('diff').textContent);
   const app = document.getElementById('app');
   const view = {from: 0, to: t.end || 1}, whole = {...view};
-  let sort = 'file', row = -1, selected = null, mark = null, hover = null;
+  let sort = 'file', row = -1, selected = null, mark = null, cursor = null, hover = null;
 
   const search = element('input', {id: 'search', type: 'search', placeholder: 'task, task#job or 12ms', ariaLabel: 'search'});
   const button = (label, title, act) => element('button', {type: 'button', title, textContent: label, onclick: act});
   const sorting = element('select', {id: 'sort', ariaLabel: 'order of tasks'});
   for (const order of ['file', 'name', 'misses', 'utilisation']) sorting.append(element('option', {value: order, textContent: 'tasks by ' + order}));
   const said = element('output', {id: 'said'});
+  const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
   const theme = () => {
-    const dark = getComputedStyle(document.documentElement).colorScheme === 'dark' || (!document.documentElement.dataset.theme && matchMedia('(prefers-color-scheme: dark)').matches);
-    document.documentElement.dataset.theme = dark ? 'light' : 'dark';
+    document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
     draw();
+    fragment();
   };
   // The lanes on demand of which the trace has something.
   const onDemand = new Map(), lanes = new Set(), curves = new Map();
@@ -497,18 +538,23 @@ async function main() {
   };
   demand('ready', 'ready jobs', t.jobs.some(j => j.number.length));
   demand('budget', 'budgets left', t.grants.some(grants => grants.length));
-  demand('frequency', 'frequencies', t.samples.some(({kind}) => kind === 'frequency'));
+  for (const [key, label] of [['frequency', 'frequencies'], ['temperature', 'temperatures'], ['round', 'rounds'], ['measured', 'measured values']]) {
+    demand(key, label, t.samples.some(({kind}) => kind === key));
+  }
   function pressed() {
     for (const [key, made] of onDemand) made.setAttribute('aria-pressed', String(lanes.has(key)));
     layout = rows();
     row = -1;
     resize();
   }
+  function amount(value, unit) {
+    return {kHz: () => `${value / 1000} MHz`, 'm°C': () => `${value / 1000} °C`, ns: () => text(value)}[unit]?.() ?? `${value} ${unit}`;
+  }
   function curve(key, made) {
     if (!curves.has(key)) {
       const found = made();
       found.top = 1;
-      for (const value of found.values) if (value > found.top) found.top = value;
+      for (const values of [found.values, found.planned?.values ?? []]) for (const value of values) if (value > found.top) found.top = value;
       curves.set(key, found);
     }
     return curves.get(key);
@@ -528,20 +574,28 @@ async function main() {
   const tip = element('div', {id: 'tip'});
   tip.setAttribute('role', 'status');
   const legend = element('div', {id: 'legend'}), detail = element('section', {id: 'detail'}), table = element('section', {id: 'tasks'}), listed = element('section', {id: 'listed'});
-  const keys = element('p', {id: 'keys', textContent: 'Keys: w s zoom, a d move, 0 whole trace, arrows choose a task and a job, n p misses, e r preemptions, ' + (other ? 'x y differences, ' : '') + '/ search. Mouse: wheel zooms, dragging chooses a range, a click shows a job, a click with Shift measures a span.'});
+  const keys = element('p', {id: 'keys', textContent: 'Keys: w s zoom, a d move, 0 whole trace, arrows choose a task and a job, n p misses, e r preemptions, ' + (other ? 'x y differences, ' : '') + ', . < > move a cursor, m twice measures a span, / search. Mouse: wheel zooms, dragging chooses a range, a click shows a job, a click with Shift measures a span.'});
   app.append(bar, verdict, box, tip, legend, keys, element('div', {id: 'below'}, detail, table, listed));
   const g = canvas.getContext('2d', {alpha: false});
+  // Pictures for comparisons have no text, since fonts differ between machines.
+  const plain = new URLSearchParams(location.hash.slice(1)).has('picture');
+  document.body.classList.toggle('picture', plain);
+  const write = (words, px, py) => { if (!plain) g.fillText(words, px, py); };
 
   const utilisation = task => t.lanes[task].ran.at(-1);
   /** The rows from top to bottom: their kinds, heights and places. */
   function rows() {
     const made = [];
+    if (t.about.switches.length) made.push({kind: 'switches', height: GROUP_ROW, label: 'policies'});
     if (t.windows.length) made.push({kind: 'windows', height: CPU_ROW, label: 'windows'});
     for (const lane of t.cpus) made.push({kind: 'cpu', height: CPU_ROW + (other ? OTHER_ROW : 0), lane, label: 'CPU ' + lane.cpu});
     const demanded = (label, found) => made.push({kind: 'curve', height: CURVE_ROW, label, curve: found});
     if (lanes.has('ready')) demanded('ready jobs', curve('ready', () => readyJobs(t)));
-    if (lanes.has('frequency')) for (const samples of t.samples.filter(({kind}) => kind === 'frequency')) {
-      demanded('frequency of ' + samples.label, curve('frequency ' + samples.label, () => ({...samples, steps: true, words: khz => `${khz / 1000} MHz`})));
+    for (const samples of t.samples) {
+      if (!lanes.has(samples.kind)) continue;
+      const label = {frequency: 'frequency of ', temperature: 'temperature of ', round: 'round of ', measured: ''}[samples.kind] + samples.label;
+      const planned = t.samples.find(({kind, label}) => kind === 'planned' && samples.kind === 'round' && label === samples.label);
+      demanded(label, curve(label, () => ({...samples, planned, steps: true, words: value => amount(value, samples.unit)})));
     }
     const groups = new Map();
     t.about.tasks.forEach((task, index) => {
@@ -549,7 +603,7 @@ async function main() {
       groups.set(key, [...(groups.get(key) || []), index]);
     });
     for (const [key, tasks] of groups) {
-      if (key || groups.size > 1) made.push({kind: 'group', height: GROUP_ROW, label: key || 'no partition'});
+      if (key || groups.size > 1) made.push({kind: 'group', height: GROUP_ROW, label: key || 'no partition', lane: partition(key, tasks)});
       const by = {name: (a, b) => name(t, a) < name(t, b) ? -1 : 1, misses: (a, b) => t.jobs[b].missed.length - t.jobs[a].missed.length,
         utilisation: (a, b) => utilisation(b) - utilisation(a)}[sort];
       if (by) tasks.sort(by);
@@ -561,6 +615,12 @@ async function main() {
     let y = 0;
     for (const row of made) { row.y = y; y += row.height; }
     return {list: made, height: y};
+  }
+  /** The pieces of all tasks of a partition as one lane. */
+  function partition(key, tasks) {
+    const known = partition.known ||= new Map();
+    if (!known.has(key)) known.set(key, lane(t, Uint32Array.from(tasks.flatMap(task => Array.from(t.lanes[task].list))).sort()));
+    return known.get(key);
   }
   let missList = null, overview = {};
   let layout = rows(), left = LEFT_LEAST, right = 800, colours = {}, hatch = null, late = null, drawnRed = null, frames = [];
@@ -578,7 +638,7 @@ async function main() {
     return g.createPattern(tile, 'repeat');
   }
   function resize() {
-    box.style.height = Math.min(layout.height + TOP + 6, innerHeight * .62) + 'px';
+    box.style.height = Math.min(layout.height + TOP + 6, plain ? Infinity : innerHeight * .62) + 'px';
     const ratio = devicePixelRatio || 1, width = box.clientWidth, height = Math.min(box.clientHeight, layout.height + TOP + 4);
     canvas.width = width * ratio;
     canvas.height = height * ratio;
@@ -588,7 +648,7 @@ async function main() {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.font = '12px system-ui, sans-serif';
     const widest = Math.max(...layout.list.map(row => g.measureText(row.label).width), 0);
-    left = Math.min(Math.max(LEFT_LEAST, widest + 34), width / 3);
+    left = plain ? LEFT_LEAST : Math.min(Math.max(LEFT_LEAST, widest + 34), width / 3);
     right = width - 14;
     draw();
   }
@@ -605,13 +665,13 @@ async function main() {
         g.fillStyle = colour(p);
         g.fillRect(from, y, to - from, height);
         if (hatched(p)) { g.fillStyle = hatch; g.fillRect(from, y, to - from, height); }
-        if (t.how[p] & 8) { g.fillStyle = colours.back; for (let line = 2; line < height; line += 4) g.fillRect(from, y + line, to - from, 1); }
+        if (t.how[p] & 8) { signs.add('handler'); g.fillStyle = colours.back; for (let line = 2; line < height; line += 4) g.fillRect(from, y + line, to - from, 1); }
         if (to - from > 4) { g.fillStyle = colours.back; g.fillRect(from, y, .8, height); }
-        const label = named && to - from > 20 && !hatched(p) && !(t.how[p] & 8) ? name(t, t.task[p]) : '';
+        const label = named && !plain && to - from > 20 && !hatched(p) && !(t.how[p] & 8) ? name(t, t.task[p]) : '';
         if (label && g.measureText(label).width + 8 < to - from) {
           g.fillStyle = [0, 2].includes(t.task[p] % FILLS.length) ? '#fff' : '#000';
           g.textAlign = 'center';
-          g.fillText(label, (from + to) / 2, y + height / 2 + 1);
+          write(label, (from + to) / 2, y + height / 2 + 1);
         }
         k++;
         continue;
@@ -630,18 +690,30 @@ async function main() {
       k = end;
     }
   }
-  /** A line over the instants of a lane; instants within a pixel are one vertical stroke. */
-  function curveRow({curve: {times, values, top, steps, words}, height}, y) {
-    const base = y + height - 5, at = value => base - value / top * (height - 12);
+  /** The lines over the instants of a lane. The planned value is dashed. */
+  function curveRow({curve: {times, values, planned, top, steps, words}, height}, y) {
+    const at = value => y + height - 5 - value / top * (height - 12);
     g.fillStyle = colours.idle;
     g.fillRect(left, y + 3, right - left, height - 8);
     g.fillStyle = colours.faint;
     g.textAlign = 'left';
-    g.fillText('≤ ' + words(top), 6, y + 27);
+    write('≤ ' + words(top), 6, y + 27);
     g.save();
     g.beginPath(); g.rect(left, y, right - left, height); g.clip();
+    if (planned) {
+      g.strokeStyle = colours.faint;
+      g.lineWidth = 1;
+      g.setLineDash([5, 3]);
+      curveLine(planned, steps, at);
+      g.setLineDash([]);
+    }
     g.strokeStyle = colours.focus;
     g.lineWidth = 1.3;
+    curveLine({times, values}, steps, at);
+    g.restore();
+  }
+  /** A line over instants; instants within a pixel are one vertical stroke. */
+  function curveLine({times, values}, steps, at) {
     g.beginPath();
     let before = NaN;
     for (let k = Math.max(0, lower(times, view.from) - 1); k < times.length;) {
@@ -659,7 +731,6 @@ async function main() {
     }
     if (steps && !isNaN(before)) g.lineTo(Math.min(right, x(t.end)), at(before));
     g.stroke();
-    g.restore();
   }
   function arrow(px, y, up, red) {
     const base = y + TASK_ROW - 5, top = y + 4;
@@ -676,12 +747,18 @@ async function main() {
     g.lineTo(px - 3, wing);
     g.fill();
   }
+  // The signs of the last picture, for the legend; and in a test the instants of all marks.
+  const signs = new Set();
+  let recorder = null;
   /** Marks at instants in ascending order, at most one in so many pixels. */
-  function marks(times, gap, mark) {
+  function marks(times, gap, sign, mark) {
     for (let k = lower(times, view.from); k < times.length && times[k] <= view.to;) {
       const px = x(times[k]);
       mark(px, k);
-      k = Math.max(k + 1, lower(times, timeAt(px + gap), k + 1));
+      signs.add(sign);
+      const next = Math.max(k + 1, lower(times, timeAt(px + gap), k + 1));
+      if (recorder) for (; k < next && times[k] <= view.to; k++) recorder(sign, times[k]);
+      k = next;
     }
   }
   function sorted(j, which) {
@@ -724,10 +801,10 @@ async function main() {
       g.fillStyle = colours.wait;
       for (let i = first; i < last; i++) {
         const from = Math.max(left, x(j.release[i])), to = Math.min(right, x(j.over[i]));
-        if (to > from) g.fillRect(from, base - 4, Math.max(.5, to - from), 4);
+        if (to > from) { g.fillRect(from, base - 4, Math.max(.5, to - from), 4); signs.add('released'); }
       }
     }
-    const strips = (spans, at, height, colour) => {
+    const strips = (spans, at, height, colour, sign) => {
       let done = -1;
       for (const span of spans) {
         if (span.from >= view.to) break;
@@ -736,14 +813,21 @@ async function main() {
         done = to;
         g.fillStyle = colour(span);
         g.fillRect(from, at, to - from, height);
+        signs.add(sign(span));
+        if (span.resource !== null && spans === t.holds[r.task] && to - from > 2) {
+          g.strokeStyle = colours.mark;
+          g.lineWidth = .5;
+          g.strokeRect(from, at, to - from, height);
+        }
       }
     };
-    strips(t.waits[r.task], base - 4, 4, span => span.resource === null ? ASLEEP : LOCKED_OUT);
+    strips(t.waits[r.task], base - 4, 4, span => span.resource === null ? ASLEEP : LOCKED_OUT, span => span.resource === null ? 'sleeps' : 'waits');
     bars(t, r.lane, top, base - top, () => FILLS[r.task % FILLS.length], p => t.task[p] >= FILLS.length);
-    strips(t.holds[r.task], top - 4, 3, span => FILLS[span.resource % FILLS.length]);
+    strips(t.holds[r.task], top - 4, 3, span => FILLS[span.resource % FILLS.length], span => 'holds ' + span.resource);
     const runsLate = (begin, end) => {
       const from = Math.max(left, x(begin)), to = Math.min(right, x(end));
       if (to - from < 1) return;
+      signs.add('late');
       g.fillStyle = late;
       g.fillRect(from, top, to - from, base - top);
       g.strokeStyle = colours.red;
@@ -771,30 +855,28 @@ async function main() {
     }
     // Arrows that would overlap, or cover the bars between them, are ticks: releases above, deadlines below.
     const dense = last - first > (right - left) / 14 || r.lane.starts.length > 1 && narrow(r.lane);
-    const tick = (px, colour, from, to) => { g.fillStyle = colour; g.fillRect(px, from, 1, to - from); };
+    const tick = (colour, from, to) => px => { g.fillStyle = colour; g.fillRect(px, from, 1, to - from); };
     if (!hasSigns(r.task)) {
       // Only misses.
     } else if (dense) {
-      marks(sorted(j, 'release'), 2, px => tick(px, colours.mark, y + 4, y + 8));
-      marks(sorted(j, 'deadline'), 2, px => tick(px, colours.mark, base + 1, base + 4));
+      marks(sorted(j, 'release'), 2, 'release tick', tick(colours.mark, y + 4, y + 8));
+      marks(sorted(j, 'deadline'), 2, 'deadline tick', tick(colours.mark, base + 1, base + 4));
     } else {
-      marks(sorted(j, 'release'), 3, px => arrow(px, y, true, false));
-      marks(sorted(j, 'deadline'), 3, px => arrow(px, y, false, false));
-      g.fillStyle = colours.mark;
-      marks(sorted(j, 'end'), 3, px => { g.beginPath(); g.arc(px, base, 2, 0, 7); g.fill(); });
+      marks(sorted(j, 'release'), 3, 'release', px => arrow(px, y, true, false));
+      marks(sorted(j, 'deadline'), 3, 'deadline', px => arrow(px, y, false, false));
+      marks(sorted(j, 'end'), 3, 'completion', px => { g.fillStyle = colours.mark; g.beginPath(); g.arc(px, base, 2, 0, 7); g.fill(); });
     }
-    marks(sorted(j, 'miss'), dense ? 2 : 4, px => dense ? tick(px, colours.red, y + 2, base) : arrow(px, y, false, true));
-    g.strokeStyle = colours.red;
-    g.lineWidth = 2;
-    marks(sorted(j, 'cut'), 4, px => {
+    marks(sorted(j, 'miss'), dense ? 2 : 4, dense ? 'miss tick' : 'miss', dense ? tick(colours.red, y + 2, base) : px => arrow(px, y, false, true));
+    marks(sorted(j, 'cut'), 4, 'cut', px => {
       const middle = (top + base) / 2;
+      g.strokeStyle = colours.red;
+      g.lineWidth = 2;
       g.beginPath(); g.moveTo(px - 4, middle - 4); g.lineTo(px + 4, middle + 4); g.moveTo(px + 4, middle - 4); g.lineTo(px - 4, middle + 4); g.stroke();
     });
     if (other) {
       const of = other.about.tasks.findIndex(task => task.name === r.label);
       if (of >= 0) bars(other, other.lanes[of], base + 4, OTHER_ROW - 3, () => OTHER, () => false);
-      g.fillStyle = colours.red;
-      marks(points(r.task), 2, px => g.fillRect(px - 1, base + 3, 2, OTHER_ROW - 1));
+      marks(points(r.task), 2, 'difference', px => { g.fillStyle = colours.red; g.fillRect(px - 1, base + 3, 2, OTHER_ROW - 1); });
     }
   }
   const pointsOf = new Map();
@@ -803,14 +885,39 @@ async function main() {
     return pointsOf.get(task);
   }
 
+  /** Lines where policies are switched. Their names have a row of their own, the last ones first, so that none covers another. */
+  function switches(height, scroll) {
+    const r = layout.list.find(r => r.kind === 'switches');
+    if (!r) return;
+    const shown = t.about.switches.filter(([at]) => at >= view.from && at <= view.to), y = TOP + r.y - scroll + GROUP_ROW / 2;
+    let free = Infinity, before = NaN;
+    for (let k = shown.length - 1; k >= 0; k--) {
+      const [at, words] = shown[k], px = x(at), same = shown.filter(([other]) => other === at).map(([, words]) => words).join(', ');
+      signs.add('switch');
+      if (recorder) recorder('switch', at, words);
+      g.strokeStyle = colours.switch; g.setLineDash([6, 3]); g.lineWidth = 1.5;
+      g.beginPath(); g.moveTo(px, TOP); g.lineTo(px, height); g.stroke();
+      g.setLineDash([]);
+      if (at === before || plain) continue;
+      before = at;
+      const wide = g.measureText(same).width, from = px + 4 + wide > right ? px - 4 - wide : px + 4;
+      if (from + wide > free || from < left || r.y < scroll - 4) continue;
+      g.fillStyle = colours.back;
+      g.fillRect(from - 2, y - 8, wide + 4, 16);
+      g.fillStyle = colours.switch; g.textAlign = 'left';
+      write(same, from, y);
+      free = from - 8;
+    }
+  }
   function draw() {
     const began = performance.now(), width = box.clientWidth, height = parseFloat(canvas.style.height);
     const style = getComputedStyle(document.documentElement);
-    for (const key of ['back', 'text', 'faint', 'line', 'idle', 'wait', 'red', 'mark', 'focus', 'shade', 'mixed']) colours[key] = style.getPropertyValue('--' + key).trim();
+    for (const key of ['back', 'text', 'faint', 'line', 'idle', 'wait', 'red', 'mark', 'focus', 'shade', 'mixed', 'switch']) colours[key] = style.getPropertyValue('--' + key).trim();
     if (colours.red !== drawnRed) { hatch = pattern('#0009', false); late = pattern(colours.red, true); drawnRed = colours.red; }
     g.fillStyle = colours.back;
     g.fillRect(0, 0, width, height);
     const scroll = box.scrollTop;
+    signs.clear();
     // Round instants.
     const least = (view.to - view.from) * 90 / (right - left);
     let ticks = 1;
@@ -822,19 +929,19 @@ async function main() {
       g.beginPath(); g.moveTo(Math.round(x(at)) + .5, AXIS - 4); g.lineTo(Math.round(x(at)) + .5, height); g.stroke();
       g.fillStyle = colours.faint;
       g.textAlign = 'center';
-      g.fillText(text(at), Math.min(x(at), right - 12), AXIS / 2);
+      write(text(at), Math.min(x(at), right - 12), AXIS / 2);
     }
     g.save();
     g.beginPath(); g.rect(0, TOP, width, height - TOP); g.clip();
     layout.list.forEach((r, index) => {
       const y = TOP + r.y - scroll;
-      if (y > height || y + r.height < TOP) return;
+      if (!recorder && (y > height || y + r.height < TOP)) return;
       if (index === row) { g.fillStyle = colours.shade; g.fillRect(0, y, width, r.height); }
       g.textAlign = 'left';
       g.fillStyle = r.kind === 'group' ? colours.faint : colours.text;
       let label = r.label;
       while (label.length > 1 && g.measureText(label).width > left - 30) label = label.slice(0, -2) + '…';
-      g.fillText(label, r.kind === 'task' ? 22 : 6, y + (r.kind === 'task' ? TASK_ROW - 14 : r.kind === 'group' ? 9 : 12));
+      write(label, r.kind === 'task' ? 22 : 6, y + (r.kind === 'task' ? TASK_ROW - 14 : r.kind === 'group' ? 9 : 12));
       if (r.kind === 'task') {
         g.fillStyle = FILLS[r.task % FILLS.length];
         g.fillRect(6, y + TASK_ROW - 20, 11, 11);
@@ -846,6 +953,8 @@ async function main() {
         bars(t, r.lane, y + 3, CPU_ROW - 7, p => FILLS[t.task[p] % FILLS.length], p => t.task[p] >= FILLS.length, true);
         const same = other && other.cpus.find(lane => lane.cpu === r.lane.cpu);
         if (same) bars(other, same, y + CPU_ROW - 2, OTHER_ROW - 3, p => FILLS[other.task[p] % FILLS.length], () => false);
+      } else if (r.kind === 'group') {
+        bars(t, r.lane, y + 4, GROUP_ROW - 8, p => FILLS[t.task[p] % FILLS.length], p => t.task[p] >= FILLS.length);
       } else if (r.kind === 'curve') {
         curveRow(r, y);
       } else if (r.kind === 'windows') {
@@ -857,16 +966,11 @@ async function main() {
           done = to;
           g.fillStyle = w.window % 2 ? colours.shade : colours.idle;
           g.fillRect(from, y + 3, to - from, CPU_ROW - 7);
-          if (to - from > 18) { g.fillStyle = colours.faint; g.textAlign = 'center'; g.fillText(w.window, (from + to) / 2, y + 12); }
+          if (to - from > 18) { g.fillStyle = colours.faint; g.textAlign = 'center'; write(w.window, (from + to) / 2, y + 12); }
         }
       }
     });
-    for (const [at, words] of t.about.switches) {
-      if (at < view.from || at > view.to) continue;
-      g.strokeStyle = SWITCH; g.setLineDash([6, 3]); g.lineWidth = 1.5;
-      g.beginPath(); g.moveTo(x(at), TOP); g.lineTo(x(at), height); g.stroke();
-      g.setLineDash([]); g.fillStyle = SWITCH; g.textAlign = 'left'; g.fillText(words, x(at) + 4, TOP + 6);
-    }
+    switches(height, scroll);
     if (selected && selected.index >= 0) {
       const j = t.jobs[selected.task], r = layout.list.find(r => r.kind === 'task' && r.task === selected.task), i = selected.index;
       if (r) {
@@ -875,6 +979,7 @@ async function main() {
         if (to >= left && from <= right) g.strokeRect(from, TOP + r.y - scroll + 1, Math.max(2, to - from), TASK_ROW - 2);
       }
     }
+    if (cursor !== null) { g.strokeStyle = colours.faint; g.lineWidth = 1; g.setLineDash([2, 2]); g.beginPath(); g.moveTo(x(cursor), TOP); g.lineTo(x(cursor), height); g.stroke(); g.setLineDash([]); }
     for (const at of mark || []) { g.strokeStyle = colours.focus; g.lineWidth = 1; g.beginPath(); g.moveTo(x(at), TOP); g.lineTo(x(at), height); g.stroke(); }
     g.restore();
     // The whole trace, with the part that is shown.
@@ -894,6 +999,7 @@ async function main() {
       g.fillStyle = colours.focus + '44';
       g.fillRect(Math.min(hover.brush, hover.at), TOP, Math.abs(hover.at - hover.brush), height - TOP);
     }
+    explain();
     frames.push(performance.now() - began);
   }
 
@@ -909,12 +1015,33 @@ async function main() {
     if (!keep) fragment();
     schedule();
   }
+  /** Sets the first or the second end of a span. */
+  function set(at) {
+    mark = mark && mark.length === 1 ? [mark[0], at] : [at];
+    measured();
+    draw();
+    fragment();
+  }
+  function measured() {
+    if (mark && mark.length === 2) said.textContent = 'span ' + text(Math.round(Math.abs(mark[1] - mark[0])));
+  }
+  /** The keyboard's cursor begins at the selected job, or in the middle. */
+  function point(by) {
+    const job = selected && selected.index >= 0 ? t.jobs[selected.task].release[selected.index] : NaN;
+    if (cursor === null || cursor < view.from || cursor > view.to) cursor = job >= view.from && job <= view.to ? job : Math.round((view.from + view.to) / 2);
+    else cursor = Math.round(Math.min(view.to, Math.max(view.from, cursor + by * (view.to - view.from))));
+    said.textContent = 'at ' + text(cursor);
+    draw();
+  }
   function zoom(factor, at) {
     show(at - (at - view.from) * factor, at + (view.to - at) * factor);
   }
   function fragment() {
     const parts = [`from=${Math.round(view.from)}`, `to=${Math.round(view.to)}`];
     if (sort !== 'file') parts.push('sort=' + sort);
+    if (document.documentElement.dataset.theme) parts.push('theme=' + document.documentElement.dataset.theme);
+    if (mark) parts.push('mark=' + mark.map(Math.round).join(','));
+    if (box.scrollTop) parts.push('scroll=' + Math.round(box.scrollTop));
     if (lanes.size) parts.push('lanes=' + [...lanes].join(','));
     if (selected) parts.push('task=' + encodeURIComponent(name(t, selected.task)), 'job=' + t.jobs[selected.task].number[selected.index]);
     history.replaceState(null, '', '#' + parts.join('&'));
@@ -922,6 +1049,10 @@ async function main() {
   function follow() {
     const given = new URLSearchParams(location.hash.slice(1));
     if (['name', 'misses', 'utilisation'].includes(given.get('sort'))) { sort = sorting.value = given.get('sort'); layout = rows(); }
+    if (['light', 'dark'].includes(given.get('theme'))) document.documentElement.dataset.theme = given.get('theme');
+    mark = (given.get('mark') || '').split(',').filter(Boolean).map(Number).filter(at => !isNaN(at)).slice(0, 2);
+    if (!mark.length) mark = null;
+    measured();
     lanes.clear();
     for (const key of (given.get('lanes') || '').split(',')) if (onDemand.has(key)) lanes.add(key);
     pressed();
@@ -929,8 +1060,10 @@ async function main() {
     if (task >= 0) select(task, indexOf(t.jobs[task], Number(given.get('job'))), true);
     const [from, to] = [Number(given.get('from')), Number(given.get('to'))];
     if (given.has('from') && to > from) show(from, to, true);
+    box.scrollTop = Number(given.get('scroll')) || 0;
+    draw();
   }
-  let waiting = 0;
+  let waiting = 0, scrolled = 0;
   function schedule() {
     clearTimeout(waiting);
     waiting = setTimeout(list, 120);
@@ -1030,8 +1163,9 @@ async function main() {
         }
       }
       life.sort((a, b) => a[0] - b[0]);
-      const table = element('table', {id: 'life'}, cells('th', ['event', 'instant', 'after release']));
-      for (const [at, words] of life.slice(0, 200)) table.append(cells('td', [words, text(at), text(at - j.release[index])]));
+      const shown = life.slice(0, 200), unit = unitOf(shown.map(([at]) => at)), after = unitOf(shown.map(([at]) => at - j.release[index]));
+      const table = element('table', {id: 'life'}, cells('th', ['event', `instant (${unit[0]})`, `after release (${after[0]})`]));
+      for (const [at, words] of shown) table.append(cells('td', [words, exact(at, unit), exact(at - j.release[index], after)]));
       detail.append(element('h2', {textContent: 'Its life'}), table);
     }
     if (!quiet) { draw(); fragment(); }
@@ -1063,42 +1197,56 @@ async function main() {
     for (const r of layout.list) {
       if (r.kind !== 'task') continue;
       const j = t.jobs[r.task];
-      for (let i = lower(j.release, view.from); i < j.release.length && j.release[i] <= view.to && found.length < 60; i++) found.push([j.release[i], r.task, i]);
+      for (let i = lower(j.release, view.from), count = 0; i < j.release.length && j.release[i] <= view.to && count < 60; i++, count++) found.push([j.release[i], r.task, i]);
     }
+    // The first ones of all tasks.
     found.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-    const made = element('table', {id: 'jobs'}, cells('th', ['job', 'release', 'deadline', 'end', 'response', 'outcome']));
+    const more_jobs = found.splice(60).length > 0;
+    const instants = unitOf(found.flatMap(([, task, i]) => [t.jobs[task].release[i], t.jobs[task].deadline[i], t.jobs[task].end[i]]));
+    const responses = unitOf(found.map(([, task, i]) => t.jobs[task].end[i] - t.jobs[task].release[i]));
+    const made = element('table', {id: 'jobs'}, cells('th', ['job', ...['release', 'deadline', 'end'].map(word => `${word} (${instants[0]})`), `response (${responses[0]})`, 'outcome']));
     for (const [, task, i] of found) {
-      const j = t.jobs[task], or = value => isNaN(value) ? '-' : text(value);
-      const made_line = cells('td', [`${name(t, task)}#${j.number[i]}`, text(j.release[i]), or(j.deadline[i]), or(j.end[i]), or(j.end[i] - j.release[i]), OUTCOMES[j.how[i] & 7] + (j.how[i] & MISSED ? ', missed' : '')]);
+      const j = t.jobs[task];
+      const made_line = cells('td', [`${name(t, task)}#${j.number[i]}`, ...[j.release[i], j.deadline[i], j.end[i]].map(at => exact(at, instants)), exact(j.end[i] - j.release[i], responses), OUTCOMES[j.how[i] & 7] + (j.how[i] & MISSED ? ', missed' : '')]);
       if (j.how[i] & MISSED) made_line.className = 'late';
       made.append(made_line);
     }
     const more = [...t.about.switches.map(([at, words]) => [at, words]), ...t.about.calls.map(([at, task, job, words]) => [at, `${name(t, task)}#${job}: ${words}`]), ...t.about.changes];
     const others = element('table', {}, ...more.filter(([at]) => at >= view.from && at <= view.to).sort((a, b) => a[0] - b[0]).slice(0, 60).map(([at, words]) => cells('td', [words, text(at)])));
-    listed.replaceChildren(element('h2', {textContent: 'Jobs released in this range' + (found.length >= 60 ? ' (the first 60)' : '')}), made, others);
+    listed.replaceChildren(element('h2', {textContent: 'Jobs released in this range' + (more_jobs ? ' (the first 60)' : '')}), made, others);
   }
+  /** The legend of the signs that are drawn. */
+  let explained = '';
   function explain() {
-    let seen = -1;
-    const known = new Set();
-    for (const j of t.jobs) for (let i = 0; i < j.how.length; i++) if (j.how[i] !== seen) known.add(seen = j.how[i]);
-    const any = test => Array.from(known).some(test);
+    const now = [...signs].sort().join();
+    if (now === explained) return;
+    explained = now;
     legend.replaceChildren();
-    const add = (sign, words, colour) => { const mark = element('b', {textContent: sign + ' '}); if (colour) mark.style.color = colour; legend.append(element('span', {}, mark, words)); };
-    const signs = t.jobs.filter(j => hasSigns(j.task));
-    if (signs.length) add('↑', 'release');
-    if (any(how => how & HAS_DEADLINE)) add('↓', 'deadline');
-    if (signs.some(j => sorted(j, 'end').length)) add('●', 'completion');
-    if (any(how => how & MISSED)) add('↓', 'deadline missed', 'var(--red)');
-    if (any(how => how & MISSED) || t.overdue.some(spans => spans.length)) add('▨', 'runs late', 'var(--red)');
-    if (any(isCut)) add('✕', 'cut off, aborted or skipped', 'var(--red)');
-    add('▬', 'released, not running', 'var(--wait)');
-    if (t.waits.some(spans => spans.some(span => span.resource !== null))) add('▬', 'waits for a resource', LOCKED_OUT);
-    if (t.waits.some(spans => spans.some(span => span.resource === null))) add('▬', 'sleeps', ASLEEP);
-    if (t.holds.some(spans => spans.length)) add('▬', 'above a bar: holds a resource', FILLS[0]);
-    if (t.how.some(how => how & 8)) add('▤', 'handler');
-    if (t.about.switches.length) add('┆', 'policy switched', SWITCH);
-    if (other) add('▬', 'other trace: ' + other.about.heading, OTHER);
-    if (other && diff.points.length) add('▮', 'difference', 'var(--red)');
+    const add = (there, sign, words, colour) => {
+      if (!there) return;
+      const mark = element('b', {textContent: sign + ' '});
+      if (colour) mark.style.color = colour;
+      legend.append(element('span', {}, mark, words));
+    };
+    const has = sign => signs.has(sign);
+    add(has('release'), '↑', 'release');
+    add(!has('release') && has('release tick'), '╵', 'release');
+    add(has('deadline'), '↓', 'deadline');
+    add(!has('deadline') && has('deadline tick'), '╷', 'deadline');
+    add(has('completion'), '●', 'completion');
+    add(has('miss'), '↓', 'deadline missed', 'var(--red)');
+    add(!has('miss') && has('miss tick'), '│', 'deadline missed', 'var(--red)');
+    add(has('late'), '▨', 'runs late', 'var(--red)');
+    add(has('cut'), '✕', 'cut off, aborted or skipped', 'var(--red)');
+    add(has('released'), '▬', 'released, not running', 'var(--wait)');
+    add(has('waits'), '▬', 'waits for a resource', LOCKED_OUT);
+    add(has('sleeps'), '▬', 'sleeps', ASLEEP);
+    t.about.resources.slice(0, FILLS.length).forEach((resource, index) => add(has('holds ' + index), '▬', 'holds ' + resource, FILLS[index]));
+    add(t.about.resources.length > FILLS.length && [...signs].some(sign => sign.startsWith('holds ')), '…', 'colours of resources repeat');
+    add(has('handler'), '▤', 'handler');
+    add(has('switch'), '┆', 'policy switched', 'var(--switch)');
+    add(other, '▬', 'other trace: ' + (other && other.about.heading), OTHER);
+    add(has('difference'), '▮', 'difference', 'var(--red)');
   }
 
   // --- mouse and keys --------------------------------------------------------------------------------------------------
@@ -1152,9 +1300,7 @@ async function main() {
       return;
     }
     if (event.shiftKey) {
-      mark = mark && mark.length === 1 ? [mark[0], timeAt(px)] : [timeAt(px)];
-      if (mark.length === 2) said.textContent = 'span ' + text(Math.round(Math.abs(mark[1] - mark[0])));
-      draw();
+      set(timeAt(px));
       return;
     }
     const found = under(px, y);
@@ -1174,7 +1320,7 @@ async function main() {
       zoom(1.0015 ** event.deltaY, timeAt(px));
     }
   }, {passive: false});
-  box.addEventListener('scroll', () => draw());
+  box.addEventListener('scroll', () => { draw(); clearTimeout(scrolled); scrolled = setTimeout(fragment, 200); });
   addEventListener('resize', resize);
   addEventListener('hashchange', follow);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
@@ -1211,18 +1357,35 @@ async function main() {
     const act = {w: () => zoom(.7, middle), s: () => zoom(1 / .7, middle), a: () => show(view.from - span / 5, view.to - span / 5), d: () => show(view.from + span / 5, view.to + span / 5),
       0: () => show(whole.from, whole.to), Home: () => show(whole.from, whole.to), n: () => step('miss', 1), p: () => step('miss', -1), e: () => step('preemption', 1), r: () => step('preemption', -1),
       x: () => step('difference', 1), y: () => step('difference', -1), ArrowDown: () => choose(1), ArrowUp: () => choose(-1), ArrowLeft: () => neighbour(-1), ArrowRight: () => neighbour(1),
-      '/': () => search.focus(), Escape: () => { mark = null; select(0, -1); }}[event.key];
+      ',': () => point(-.01), '.': () => point(.01), '<': () => point(-.1), '>': () => point(.1), m: () => { if (cursor === null) point(0); set(cursor); },
+      '/': () => search.focus(), Escape: () => { mark = cursor = null; select(0, -1); }}[event.key];
     if (act) { event.preventDefault(); act(); }
   });
 
-  explain();
   resize();
-  const drawn = performance.now() - begun;
+  const firstPicture = performance.now(), drawn = firstPicture - begun;
   tasks();
   if (location.hash && !location.hash.startsWith('#selftest')) follow();
   list();
   document.body.dataset.ready = drawn.toFixed(1);
   if (location.hash.startsWith('#selftest')) selfTest();
+  if (location.hash === '#bench') bench();
+
+  /** Shows parts of the trace, from all of it to a thousandth, and says on the console how long that took. */
+  function bench() {
+    const first = firstPicture, all = whole.to - whole.from;
+    const times = [];
+    for (let i = 0; i < 120; i++) {
+      const length = all / 10 ** (i % 10 / 3), from = whole.from + (all - length) * ((i * 37) % 120) / 120, began = performance.now();
+      show(from, from + length, true);
+      // A read pixel waits for the picture.
+      g.getImageData(0, 0, 1, 1);
+      times.push(performance.now() - began);
+    }
+    clearTimeout(waiting);
+    times.sort((a, b) => a - b);
+    console.log('takt bench ' + JSON.stringify({pieces: t.n, first_ms: first, median_ms: times[times.length >> 1], longest_ms: times.at(-1)}));
+  }
 
   // --- the test of the page ----------------------------------------------------------------------------------------------
 
@@ -1249,7 +1412,25 @@ async function main() {
           preemptions: own.filter(p => (t.how[p] & 7) === 1).length, migrations, ran: t.lanes[index].ran.at(-1)};
       });
       result.cpus = t.cpus.map(lane => [lane.cpu, lane.ran.at(-1)]);
-      result.legend = Array.from(legend.children, entry => entry.lastChild.textContent);
+      // All marks of the whole trace, and of its first eighth.
+      result.listed = Array.from(document.querySelectorAll('#jobs tr')).slice(1).map(line => line.cells[0].textContent);
+      result.views = [whole.to, Math.ceil(whole.to / 8)].map(to => {
+        const tasks = t.about.tasks.map(() => ({}));
+        let now = null;
+        recorder = (sign, at, words) => ((now ? tasks[now.task] : tasks[0])[sign] ||= []).push(words === undefined ? at : [at, words]);
+        const rowOf = taskRow;
+        Object.assign(view, {from: 0, to});
+        for (const r of layout.list) { now = r; if (r.kind === 'task') rowOf(r, TOP + r.y); }
+        now = null;
+        switches(0, 0);
+        signs.clear();
+        recorder = (sign, at) => void at;
+        draw();
+        recorder = null;
+        return {to, tasks, dated: t.about.tasks.map((_, task) => Boolean(hasSigns(task))), legend: Array.from(legend.children, entry => entry.lastChild.textContent)};
+      });
+      Object.assign(view, whole);
+      draw();
       result.jobs = t.jobs.flatMap(j => Array.from(j.number, (number, i) => jobText(t, j.task, i))).slice(0, 500);
       // A hovered piece of each task: the page zooms to it first.
       result.hovers = [];
@@ -1330,6 +1511,22 @@ async function main() {
       mouse('mousedown', Math.round(left) + 110, TOP + 2, {button: 0});
       mouse('mouseup', Math.round(left) + 110, TOP + 2, {button: 0, shiftKey: true});
       check('two clicks measure a span', said.textContent === 'span ' + text(Math.round(timeAt(Math.round(left) + 110) - timeAt(Math.round(left) + 10))));
+      // The same by the keyboard, and by a link.
+      key('Escape');
+      key('m');
+      key('>');
+      key('m');
+      const [begin, end] = mark || [];
+      check('keys measure a span', said.textContent === 'span ' + text(Math.round(Math.abs(end - begin))) && Math.abs(end - begin - (view.to - view.from) / 10) < 2);
+      theme();
+      const colour = document.documentElement.dataset.theme, here = location.hash;
+      key('Escape');
+      theme();
+      history.replaceState(null, '', here);
+      follow();
+      check('a fragment restores the span and the colours', mark && mark[0] === Math.round(begin) && mark[1] === Math.round(end) && document.documentElement.dataset.theme === colour);
+      key('Escape');
+      delete document.documentElement.dataset.theme;
       sorting.value = 'misses';
       sorting.dispatchEvent(new Event('change'));
       const order = layout.list.filter(r => r.kind === 'task').map(r => t.jobs[r.task].missed.length);
