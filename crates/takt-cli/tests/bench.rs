@@ -371,6 +371,26 @@ mod measured {
         assert!(tests.iter().all(|t| t["sets_per_cpu_second"].as_u64().unwrap() > 0), "{json}");
     }
 
+    /// CSV and pages have the same records, and a browser shows all pieces.
+    #[test]
+    fn view_writes_pages_and_shows_one() {
+        let json = bench(&["view"]).expect("a page needs nothing of the machine");
+        let results = &json["results"];
+        let written = results["written"].as_array().unwrap();
+        let bytes = |index: usize| written[index]["bytes"].as_u64().unwrap();
+        let records = results["records"].as_u64().unwrap();
+        assert!(records > 90_000 && bytes(0) == 0 && bytes(1) > 20 * records, "{results}");
+        assert!((100_000..1_000_000).contains(&bytes(2)), "{results}");
+        match results["shown"].as_object() {
+            Some(shown) => {
+                assert!(shown["pieces"].as_u64() > Some(19_000), "{results}");
+                assert!(["first_ns", "frame_ns", "longest_frame_ns"].iter().all(|key| shown[*key].as_i64() > Some(0)));
+                assert_eq!(json["limits"].as_array().map(Vec::len), Some(4));
+            }
+            None => skip(Capability::Browser, "no page was shown"),
+        }
+    }
+
     #[test]
     fn decode_writes_a_series_that_a_workload_reads() {
         let dir = tempfile::tempdir().unwrap();

@@ -71,6 +71,13 @@ pub(super) fn cpu_time() -> Span {
     Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
 }
 
+/// The most memory that this process has had, in KiB.
+pub(super) fn peak_memory() -> i64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
 /// A ratio to two decimals; `-` where it says nothing.
 pub(super) fn ratio(value: i64, peer: i64) -> String {
     if peer <= 0 || value < 0 {

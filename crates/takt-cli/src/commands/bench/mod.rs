@@ -26,6 +26,7 @@ mod simulate;
 mod speed;
 mod startup;
 mod top;
+mod view;
 
 use crate::outcome::Outcome;
 
@@ -57,6 +58,7 @@ enum Bench {
     Decide(decide::Args),
     Decode(decode::Args),
     Analyze(analyze::Args),
+    View(view::Args),
     Deadline(deadline::Args),
     Hartstone(hartstone::Args),
 }
@@ -79,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Decide(args) => decide::run(args),
         Bench::Decode(args) => decode::run(args),
         Bench::Analyze(args) => analyze::run(args),
+        Bench::View(args) => view::run(args),
         Bench::Deadline(args) => deadline::run(args),
         Bench::Hartstone(args) => hartstone::run(args),
     }

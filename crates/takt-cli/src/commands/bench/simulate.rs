@@ -1,6 +1,6 @@
 //! `takt bench simulate`: jobs per CPU second of the simulator, and of SimSo on the same sets.
 
-use super::figures::{cpu_time, median};
+use super::figures::{cpu_time, median, peak_memory};
 use super::lab::{Session, reached};
 use super::options::{Form, Rounds};
 use crate::failure::Failure;
@@ -108,13 +108,6 @@ impl Sink for Traced {
             self.error.get_or_insert(e);
         }
     }
-}
-
-/// The most memory that this process has had, in KiB.
-fn peak_memory() -> i64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 fn read(set: &Set) -> Result<Workload, Failure> {
