@@ -4,7 +4,7 @@ use crate::results::Results;
 use std::fmt::Write;
 
 /// Colours that people with colour blindness can tell apart (Okabe and Ito), and some more.
-const COLOURS: [&str; 10] =
+pub(crate) const COLOURS: [&str; 10] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22"];
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 420.0;

@@ -26,6 +26,6 @@ pub use kernel::{
     Unexpected,
 };
 pub use order::{Claim, ORDERED, PROGRAMS, difference, order, programs};
-pub use report::html;
+pub use report::report;
 pub use results::{MIN_ROUNDS, Results, Scenario, Unreadable, Worst};
 pub use statistics::student;

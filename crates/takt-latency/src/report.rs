@@ -1,23 +1,20 @@
-//! A report as one HTML file, which needs no network.
+//! A report as the content of an HTML page.
 
-use crate::chart::{density, escaped, tails};
+use crate::chart::{COLOURS, density, escaped, tails};
 use crate::figures::{Figures, QUANTILES};
 use crate::results::{Results, Scenario};
 use std::fmt::Write;
 
-const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#111}\
-    .wide{overflow-x:auto}table{border-collapse:collapse;margin:1em 0;font-size:13px}\
-    th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\
-    th:first-child,td:first-child{text-align:left;min-width:15em}small{color:#555}td+td,th small{white-space:nowrap}\
-    svg{width:100%;height:auto}";
+/// The height of the lane of a sample, the place of its beginning, and the width of the longest one.
+const LANE: usize = 22;
+const LEFT: f64 = 90.0;
+const WIDTH: f64 = 700.0;
 
-/// The report: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
+/// The report as HTML within a page, without a heading: settings, a table with 95 % confidence intervals, both charts, what was not measured and why, and notes.
 #[must_use]
-pub fn html(results: &Results) -> String {
+pub fn report(results: &Results) -> String {
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Takt: lateness</title>\n\
-         <style>{STYLE}</style></head><body>\n<h1>Lateness of a process on this machine</h1>\n\
-         <p>{}<br>Task: {}<br>Stress: {}</p>\n",
+        "<p>{}<br>Task: {}<br>Stress: {}</p>\n",
         escaped(&results.machine),
         escaped(&results.task),
         escaped(&results.stress),
@@ -55,9 +52,10 @@ pub fn html(results: &Results) -> String {
     for scenario in results.measured().filter(|scenario| !scenario.worst.is_empty()) {
         let title = format!("The worst samples of {}", escaped(&scenario.name));
         list(&mut put, &title, scenario.worst.iter().map(ToString::to_string));
+        put(lanes(scenario));
     }
     list(&mut put, "Notes", results.notes.iter().cloned());
-    page + "</body></html>\n"
+    page
 }
 
 fn list(put: &mut impl FnMut(String), title: &str, entries: impl Iterator<Item = String>) {
@@ -67,6 +65,36 @@ fn list(put: &mut impl FnMut(String), title: &str, entries: impl Iterator<Item =
     }
 }
 
+/// A lane for each of the worst samples, from the planned instant to the first instruction, divided into its parts with the largest first.
+fn lanes(scenario: &Scenario) -> String {
+    let longest = scenario.worst.iter().map(|worst| worst.why.late).max().unwrap_or(1).max(1) as f64;
+    let height = scenario.worst.len() * LANE + 8;
+    let title = format!("Parts of the worst samples of {}", escaped(&scenario.name));
+    let mut svg =
+        format!("<svg viewBox=\"0 0 880 {height}\" font-size=\"12\" class=\"lanes\"><title>{title}</title>\n");
+    for (worst, y) in scenario.worst.iter().zip((4..).step_by(LANE)) {
+        let mut x = LEFT;
+        for (part, colour) in worst.why.parts.iter().zip(COLOURS.iter().cycle()) {
+            let width = part.ns.max(0) as f64 / longest * WIDTH;
+            let text = escaped(&format!("{}: {} us", part.text, us(part.ns as f64)));
+            _ = writeln!(
+                svg,
+                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\"><title>{text}</title></rect>",
+                LANE - 6
+            );
+            x += width;
+        }
+        let (at, late) = (format!("{:.3} s", worst.at as f64 / 1e9), us(worst.why.late as f64));
+        _ = writeln!(
+            svg,
+            "<text x=\"0\" y=\"{0}\">{at}</text><text x=\"{1:.1}\" y=\"{0}\">{late} us</text>",
+            y + 13,
+            x + 6.0
+        );
+    }
+    svg + "</svg>"
+}
+
 fn us(ns: f64) -> String {
     format!("{:.1}", ns / 1e3)
 }
@@ -74,10 +102,16 @@ fn us(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::{Explanation, Kind, Part};
+    use crate::results::Worst;
 
     #[test]
-    fn the_report_stands_alone_and_has_every_part() {
+    fn the_report_needs_no_other_file_and_has_every_part() {
         let mut results = Results::new("Linux <6>".into(), "period 1 ms".into(), "16 loops".into(), 100_000);
+        let part = |ns, text: &str| Part { kind: Kind::Preempted, ns, thread: None, text: text.into() };
+        let parts = vec![part(150_000, "a thread <t>"), part(100_000, "its switch")];
+        let why = Explanation { late: 250_000, parts, text: "250 us late".into() };
+        let worst = Worst { round: 1, at: 1_500_000_000, why };
         for (name, rounds, skipped) in
             [("idle", vec![vec![10_000, 250_000]], None), ("fifo", vec![], Some("no right".into()))]
         {
@@ -87,12 +121,12 @@ mod tests {
                 rounds,
                 stolen: vec![0],
                 skipped,
-                worst: Vec::new(),
+                worst: vec![worst.clone()],
                 agreement: None,
             });
         }
         results.notes.push("loud".into());
-        let page = html(&results);
+        let page = report(&results);
         for part in [
             "Linux &lt;6&gt;",
             "16 loops",
@@ -100,6 +134,11 @@ mod tests {
             "250.0",
             "over 100.0 us",
             "fifo: no right",
+            "<li>at 1.500 s: 250 us late</li>",
+            // Three fifths of the lane, and the rest.
+            "x=\"90.0\" y=\"4\" width=\"420.0\"",
+            "<title>a thread &lt;t&gt;: 150.0 us</title>",
+            "x=\"510.0\" y=\"4\" width=\"280.0\"",
             "loud",
             "</svg>",
         ] {

@@ -127,7 +127,7 @@ fn sweep(args: &Sweep) -> Outcome {
     write(&args.output, &|| results.json());
     write(&args.csv, &|| results.csv());
     write(&args.histogram, &|| results.histogram());
-    write(&args.html, &|| takt_latency::html(&results));
+    write(&args.html, &|| output::page(&results));
     write(&args.tails, &|| takt_latency::tails(&results));
     write(&args.density, &|| takt_latency::density(&results));
     written?;

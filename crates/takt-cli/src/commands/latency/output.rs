@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use takt::report::{Cell, aligned};
 use takt_core::time::Span;
 use takt_latency::{Agreement, Claim, Difference, Figures, Interval, QUANTILES, Results, difference};
+use takt_trace::page::Document;
 
 /// A time of a table, in microseconds with a decimal.
 fn us(ns: f64) -> Cell {
@@ -182,4 +183,52 @@ pub(super) fn differences(
         "lateness in microseconds; each interval is of one figure, and all verdicts together are wrong with at most 5 %"
     )?;
     notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// Colours of the charts follow those of the page.
+const STYLE: &str = include_str!("report.css");
+
+/// The report as a page that loads nothing.
+pub(super) fn page(results: &Results) -> String {
+    let document = Document {
+        title: "Lateness of a process on this machine",
+        style: STYLE,
+        scripts: &[],
+        data: &[],
+        body: &takt_latency::report(results),
+        drawing: "",
+        drawing_note: "",
+    };
+    document.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report has the parts of all pages: a policy that allows nothing but its own style, and colours in light and dark.
+    #[test]
+    fn the_report_is_a_page_that_loads_nothing() {
+        let mut results = Results::new("Linux <6>".into(), "period 1 ms".into(), "none".into(), 100_000);
+        let mut scenario = takt_latency::Scenario::new("idle", "nothing else");
+        scenario.rounds = vec![vec![10_000, 250_000]];
+        scenario.stolen = vec![0];
+        results.scenarios.push(scenario);
+        let page = page(&results, 1);
+        for part in [
+            "default-src 'none'; script-src 'none'; style-src 'sha256-",
+            "prefers-color-scheme: dark",
+            "Linux &lt;6&gt;",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(
+            page.contains("<title>Tails of the lateness</title>")
+                && page.contains("<title>Density of the lateness</title>")
+        );
+        assert!(
+            ["src=", "href=", "@import", "url(", "<script", "<noscript"].iter().all(|part| !page.contains(part)),
+            "{page}"
+        );
+    }
 }
