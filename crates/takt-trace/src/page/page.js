@@ -55,14 +55,19 @@ function lower(values, value, from = 0, to = values.length) {
 // --- reading ---------------------------------------------------------------------------------------------------
 
 async function unpacked(base64) {
-  const binary = atob(base64), raw = new Uint8Array(binary.length);
-  for (let i = 0; i < raw.length; i++) raw[i] = binary.charCodeAt(i);
+  let raw;
+  if (Uint8Array.fromBase64) raw = Uint8Array.fromBase64(base64);
+  else {
+    const binary = atob(base64);
+    raw = new Uint8Array(binary.length);
+    for (let i = 0; i < raw.length; i++) raw[i] = binary.charCodeAt(i);
+  }
   const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 /** Numbers of variable length. Times are multiples of a unit, which becomes smaller at `cuts`: places and units. */
 class Column {
-  constructor(bytes, cuts) { this.bytes = bytes; this.at = 0; this.cuts = cuts; this.cut = 0; this.unit = 1; this.read = 0; }
+  constructor(bytes, cuts) { this.bytes = bytes; this.at = 0; this.cuts = cuts; this.cut = 0; this.unit = 1; this.read = 0; this.next = cuts.length ? cuts[0][0] : Infinity; }
   get more() { return this.at < this.bytes.length; }
   get count() {
     let count = 0;
@@ -82,6 +87,7 @@ class Column {
   }
   signed() {
     const value = this.unsigned();
+    if (value < 0x80000000) return (value >>> 1) ^ -(value & 1);
     return value % 2 ? -(value + 1) / 2 : value / 2;
   }
   optional() {
@@ -89,7 +95,10 @@ class Column {
     return value ? value - 1 : null;
   }
   scale() {
-    while (this.cut < this.cuts.length && this.cuts[this.cut][0] <= this.read) this.unit = this.cuts[this.cut++][1];
+    if (this.read >= this.next) {
+      while (this.cut < this.cuts.length && this.cuts[this.cut][0] <= this.read) this.unit = this.cuts[this.cut++][1];
+      this.next = this.cut < this.cuts.length ? this.cuts[this.cut][0] : Infinity;
+    }
     this.read++;
     return this.unit;
   }
@@ -190,20 +199,18 @@ function readJobs(t, c, pieces) {
   const {about} = t;
   t.jobs = about.jobs.map((count, task) => ({task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
     end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), known: new Float64Array(count), consumed: new Float64Array(count).fill(NaN),
-    handler: new Map(), pieces: pieces[task], filled: 0, before: [0, 0, 0, 0], sorted: true}));
+    handler: new Map(), pieces: pieces[task], filled: 0, sorted: true}));
+  const numbers = new Float64Array(about.tasks.length), releases = numbers.slice(), periods = numbers.slice(), relatives = numbers.slice();
   while (c.jTask.more) {
-    const j = t.jobs[c.jTask.unsigned()], i = j.filled++;
-    let [number, release, period, relative] = j.before;
-    j.number[i] = number = number + c.jNumber.signed() + 1;
+    const task = c.jTask.unsigned(), j = t.jobs[task], i = j.filled++;
+    const number = j.number[i] = numbers[task] += c.jNumber.signed() + 1;
     if (i && number < j.number[i - 1]) j.sorted = false;
-    period += c.jRelease.time();
-    j.release[i] = release += period;
+    const release = j.release[i] = releases[task] += periods[task] += c.jRelease.time();
     j.known[i] = release + c.jKnown.length();
     j.how[i] = c.jHow.unsigned();
-    if (j.how[i] & HAS_DEADLINE) j.deadline[i] = release + (relative += c.jDeadline.time());
+    if (j.how[i] & HAS_DEADLINE) j.deadline[i] = release + (relatives[task] += c.jDeadline.time());
     // The distances from the last piece of the job, and from the time for which it ran, which follow below.
     if (j.how[i] & 7) { j.end[i] = c.jEnd.time(); j.consumed[i] = c.jConsumed.signed(); }
-    j.before = [number, release, period, relative];
   }
   for (const j of t.jobs) {
     const count = j.number.length;
