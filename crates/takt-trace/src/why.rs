@@ -446,7 +446,7 @@ impl<'t> Causes<'t> {
         } else if let Some(wait) = now.waits.last().filter(|_| now.earlier == 0) {
             wait.map_or(Cause::Sleep, |resource| Cause::Blocking { by: now.holder(resource), resource })
         } else if !now.busy.is_empty() && now.busy.iter().all(|tasks| !tasks.is_empty()) {
-            sums.divide(time, &now);
+            sums.divide(time, now);
             return;
         } else {
             // The CPU on which the job continues.
