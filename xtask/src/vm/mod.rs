@@ -319,9 +319,13 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     for folder in ["workloads", "workloads/features"] {
         for entry in fs::read_dir(root().join(folder))? {
             let file = entry?.path();
-            if file.extension().is_some_and(|e| e == "yaml") {
-                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                archive.file(&format!("{folder}/{name}"), &fs::read(&file)?)?;
+            if file.extension().is_none_or(|e| e != "yaml") {
+                continue;
+            }
+            let (name, text) = (file.file_name().unwrap_or_default().to_string_lossy().into_owned(), fs::read(&file)?);
+            // The machine has no such platform, and its description is a file of its own.
+            if !String::from_utf8_lossy(&text).contains("\nplatform: platforms/") {
+                archive.file(&format!("{folder}/{name}"), &text)?;
             }
         }
     }

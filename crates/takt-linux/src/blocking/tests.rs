@@ -202,7 +202,7 @@ fn changes(switches: &mut Switches) -> Vec<Switch> {
 /// A program that waits at a pipe, sleeps five times, and ends. Another one with a priority out of the range is not reported.
 #[test]
 fn sleeps_reads_and_the_end_are_reported_in_order() {
-    if !can_observe() {
+    if !can_observe() || !Capability::Python.is_present() {
         return;
     }
     // A priority that no other test has.
@@ -307,8 +307,9 @@ fn a_notice_comes_with_each_record_on_request() {
         switches.register(&epoll, 9).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
         let mut events = Vec::with_capacity(8);
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), Some(&at_once)).unwrap();
+        // The kernel gives it by an interrupt of its own, which may come later on a virtual machine.
+        let limit = rustix::event::Timespec { tv_sec: i64::from(heard), tv_nsec: 0 };
+        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), Some(&limit)).unwrap();
         assert_eq!(!events.is_empty(), heard, "{notices:?}");
         assert!(switches.has_records());
         let seen: Vec<Switch> =
