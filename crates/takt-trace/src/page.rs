@@ -6,28 +6,22 @@
 mod columns;
 mod document;
 mod encoder;
+mod parts;
 
 pub use document::{Data, Document, preformatted};
+pub use parts::{PIECES_MAX, TooLarge};
 
 use crate::diff::{self, Diff};
-use crate::gantt::{SvgOptions, heading_of, svg};
-use crate::timeline::{Job, Timeline};
-use crate::{Change, Footer, Header, Measured, Part, Stamped, TaskLabel, Trace, Writer, names};
-use encoder::{DRAWN_PIECES, Encoder, LISTED_MAX};
+use crate::gantt::heading_of;
+use crate::{Change, Footer, Header, Measured, Part, Stamped, TaskLabel, Trace, Writer};
+use encoder::{Encoder, LISTED_MAX};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
-use takt_core::record::{Outcome, StopReason};
-use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 
 const SCRIPT: &str = include_str!("page/page.js");
 const STYLE: &str = include_str!("page/page.css");
-
-/// A page with more pieces would not open in a browser's memory.
-pub const PIECES_MAX: usize = 20_000_000;
-/// The chart for browsers without JavaScript has at most so many bytes.
-const DRAWN_BYTES: usize = 60_000;
 
 /// The options of a page.
 #[derive(Clone, Debug, Default)]
@@ -39,11 +33,6 @@ pub struct PageOptions<'t> {
     /// Instants of the two that differ by at most this are equal.
     pub tolerance: Span,
 }
-
-/// A trace with more than [`PIECES_MAX`] pieces.
-#[derive(Debug, thiserror::Error)]
-#[error("the trace has more than {PIECES_MAX} pieces, the most for a page")]
-pub struct TooLarge;
 
 /// Writes the page of a trace that is in memory.
 ///
@@ -177,70 +166,6 @@ impl Writer for PageWriter {
 
     fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
         self.page.write(Some(*footer), &mut self.out)
-    }
-}
-
-/// The beginning of a trace as SVG.
-fn drawing(trace: &Trace) -> String {
-    let line = Timeline::of(trace);
-    let mut pieces = DRAWN_PIECES;
-    loop {
-        let mut starts: Vec<Time> = line.intervals.iter().map(|interval| interval.from).collect();
-        starts.sort_unstable();
-        let to = starts.get(pieces).copied().filter(|to| *to > Time::ZERO);
-        let picture = svg(trace, &SvgOptions { to, ..SvgOptions::default() });
-        if picture.len() <= DRAWN_BYTES || pieces < 2 {
-            return picture;
-        }
-        pieces /= 2;
-    }
-}
-
-/// A name as the page shows it.
-fn shown(name: &str) -> String {
-    name.chars().map(|c| if names::is_hidden(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// The counts of which a page has the names; the others are in the summary of a command.
-fn counts(counts: &Counts) -> Value {
-    let all = [
-        ("activations", counts.activations),
-        ("released", counts.released),
-        ("completed", counts.completed),
-        ("met", counts.met),
-        ("missed", counts.missed),
-        ("aborted", counts.aborted),
-        ("cut_off", counts.cut_off),
-        ("dispatches", counts.dispatches),
-        ("preemptions", counts.preemptions),
-        ("migrations", counts.migrations),
-    ];
-    let mut object: BTreeMap<&str, Value> = all.into_iter().map(|(name, count)| (name, count.into())).collect();
-    object.insert("jobless", counts.jobless.into());
-    json!(object)
-}
-
-/// The order of the words in the page's program.
-fn reason_code(reason: Option<StopReason>) -> u64 {
-    match reason {
-        None => 0,
-        Some(StopReason::Preempted) => 1,
-        Some(StopReason::Suspended) => 2,
-        Some(StopReason::Migrated) => 3,
-        Some(StopReason::Finished) => 4,
-        Some(StopReason::Blocked) => 5,
-    }
-}
-
-fn outcome_code(job: &Job) -> u64 {
-    match job.finish.map(|(_, outcome)| outcome) {
-        None => 0,
-        Some(Outcome::Completed) => 1,
-        Some(Outcome::BudgetUsed) => 2,
-        Some(Outcome::Overrun) => 3,
-        Some(Outcome::Aborted) => 4,
-        Some(Outcome::Exited) => 5,
-        Some(Outcome::Skipped) => 6,
     }
 }
 

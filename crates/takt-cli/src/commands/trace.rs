@@ -1,6 +1,5 @@
 //! `takt trace`: what a simulation or a run recorded.
 
-mod view;
 mod why;
 
 use super::{output, series};
@@ -12,7 +11,7 @@ use crate::progress::{Counted, Progress};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use takt::header::settings;
 use takt::report::{Cell, aligned, short, table};
@@ -25,6 +24,7 @@ use takt_trace::check::Finding;
 use takt_trace::diff::{Comparison, Diff, Point, Side};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::jobs::JobTable;
+use takt_trace::page::{self, Page, PageOptions};
 use takt_trace::{
     Footer, Format, Header, Part, Parts, ReadError, START, Stamped, Trace, Writer, check, diff, gantt, kernel_check,
     summary,
@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
         }
         Command::View { trace, file, with, output, tolerance } => {
-            view::view(trace, file.as_deref(), with.as_deref(), output, *tolerance)
+            view(trace, file.as_deref(), with.as_deref(), output, *tolerance)
         }
         Command::Why { trace, job, json } => why::explain(&read(trace)?, job, *json, &mut out),
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {
@@ -916,4 +916,77 @@ fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>, output: &Path) -> Res
             None => writer.flush(),
         })
         .map_err(|e| Failure::write(output, &e))
+}
+
+/// Writes the page of a trace, with the text of its workload and another trace below each lane.
+fn view(trace: &Path, workload: Option<&Path>, with: Option<&Path>, output: &PathBuf, tolerance: Span) -> Outcome {
+    if output.extension().is_none_or(|e| e != "html") {
+        let message = format!("`{}` does not end in .html", output.display());
+        return Err(Failure::input(Code::WrongFormat, message, "a page is written as HTML: name it .html"));
+    }
+    let inputs: Vec<_> = [Some(trace), workload, with].into_iter().flatten().map(Path::to_path_buf).collect();
+    match with {
+        Some(with) => both(trace, workload, with, (&inputs, output), tolerance)?,
+        None => alone(trace, workload, (&inputs, output))?,
+    }
+    Ok(Verdict::Done)
+}
+
+/// Reads the trace while its page is made, so that it is never in memory as a whole.
+fn alone(trace: &Path, workload: Option<&Path>, (inputs, output): (&[PathBuf], &PathBuf)) -> Result<(), Failure> {
+    let (format, input, bytes) = opened(trace)?;
+    let progress = Progress::part(bytes, "of the trace read");
+    let begin = || parts(trace, format, Counted { inner: &input, progress: &progress });
+    let mut begun = begin()?;
+    let mut header = begun.header().clone();
+    let mut text = None;
+    // Some names come after the header: those of added tasks and of loaded policies.
+    if workload.is_some() || header.alternatives.iter().any(|policy| policy.starts_with("loaded-")) {
+        let whole = Frame::read(trace, begun)?.trace;
+        header.alternatives.clone_from(&whole.header.alternatives);
+        text = workload.map(|file| Ok::<_, Failure>(workload_of(&whole, file)?.source.text)).transpose()?;
+        again(trace, &input)?;
+        progress.set(0);
+        begun = begin()?;
+    }
+    let _outputs = ready(inputs, [output])?;
+    let mut page = Page::new(&header, text.as_deref());
+    let mut footer = None;
+    for part in begun {
+        let part = part.map_err(|e| unread(trace, &e))?;
+        if let Part::End(end) = part {
+            footer = Some(end);
+        }
+        page.part(&part).map_err(|large| Failure::too_large(&large))?;
+    }
+    progress.finish();
+    let mut out = BufWriter::new(files::create(output)?);
+    page.write(footer, &mut out).map_err(|e| Failure::write(output, &e))
+}
+
+/// A comparison has both traces in memory.
+fn both(
+    trace: &Path,
+    workload: Option<&Path>,
+    with: &Path,
+    (inputs, output): (&[PathBuf], &PathBuf),
+    tolerance: Span,
+) -> Result<(), Failure> {
+    let first = read(trace)?;
+    let workload = workload.map(|file| workload_of(&first, file)).transpose()?;
+    let other = read(with)?;
+    let tasks = |trace: &Trace| trace.header.labels();
+    if !tasks(&first).iter().any(|label| tasks(&other).contains(label)) {
+        let message = format!("`{}` and `{}` have no task in common", trace.display(), with.display());
+        return Err(Failure::input(Code::OtherRecord, message, "give two traces of the same workload"));
+    }
+    let _outputs = ready(inputs, [output])?;
+    let progress = Progress::busy("drawing");
+    let workload = workload.as_ref().map(|workload| &*workload.source.text);
+    let options = PageOptions { with: Some(&other), workload, tolerance };
+    let mut text = Vec::new();
+    let page = page::page(&first, &options, &mut text);
+    progress.finish();
+    page.map_err(|e| Failure::write(output, &e))?;
+    files::create(output)?.write_all(&text).map_err(|e| Failure::write(output, &e))
 }

@@ -1,6 +1,6 @@
 //! Pictures of pages, compared with accepted ones in `tests/pictures`. `UPDATE=1` accepts the pictures as they are now; look at them.
 //!
-//! The fragment `picture` leaves out all text, since fonts differ between machines. What remains are bars and signs on a canvas of fixed size. Browsers
+//! The fragment `picture` leaves out all text, since fonts differ between machines. Bars and signs on a canvas of fixed size remain. Browsers
 //! smooth edges differently, so a pixel differs only if a colour does by more than an eighth of its range.
 
 use crate::common::{Room, workloads};

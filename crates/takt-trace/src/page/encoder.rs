@@ -6,7 +6,7 @@
 
 use super::columns::Column;
 use super::document::Data;
-use super::{PIECES_MAX, TooLarge, counts, drawing, outcome_code, reason_code, shown};
+use super::parts::{DRAWN_PIECES, PIECES_MAX, TooLarge, counts, drawing, outcome_code, reason_code, shown};
 use crate::gantt::heading_of;
 use crate::summary::{Counter, TaskSummary};
 use crate::timeline::{Asked, Handler, Job, Policies, Switch};
@@ -20,8 +20,7 @@ use takt_core::time::{Span, Time};
 
 /// So many changes, calls and switches are in the page.
 pub(super) const LISTED_MAX: usize = 2000;
-/// The chart for browsers without JavaScript has about so many pieces, of at most so many records.
-pub(super) const DRAWN_PIECES: usize = 200;
+/// The chart for browsers without JavaScript is of at most so many records.
 const DRAWN_RECORDS: usize = 20_000;
 
 /// The columns: pieces, jobs, waits, locks held, continued jobs of a window table, granted budgets, samples, windows, handlers, work of aborted jobs.
@@ -220,7 +219,7 @@ struct Task {
     granted: i64,
 }
 
-/// What a lane of samples shows. Its words are those of the page.
+/// The quantity of a lane of samples. Its words are those of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Series {
     Frequency(u16),

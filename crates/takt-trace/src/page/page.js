@@ -291,7 +291,7 @@ function indexOf(jobs, number) {
 // --- why was it late ---------------------------------------------------------------------------------------------
 
 const OWN = 0, BEHIND = 1, STOLEN = 2, TASK = 3, EARLIER = 4, BLOCKING = 5, SLEEP = 6, SCHEDULER = 7, IDLE = 8;
-/** What all responses need, prepared once: the CPUs of each task, locks by resource, the end of all jobs up to each one. */
+/** Prepared once for all responses: the CPUs of each task, locks by resource, the end of all jobs up to each one. */
 function causes(t) {
   if (t.causes) return t.causes;
   const used = t.about.tasks.map(() => new Set()), places = t.about.places;

@@ -52,7 +52,7 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// A page that is not shown after this has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What becomes of the records.
+/// The target of the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Nothing,
@@ -82,7 +82,7 @@ impl Sink for Written {
 
 /// One simulation.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct Measured {
     records: u64,
     pieces: u64,
     cpu_time: Span,
@@ -96,7 +96,7 @@ fn set() -> Result<Workload, Failure> {
     takt_workload::load(source, &options).map_err(|_| fault())
 }
 
-fn simulate(workload: &Workload, target: Target, length: Span, file: &Path) -> Result<Run, Failure> {
+fn simulate(workload: &Workload, target: Target, length: Span, file: &Path) -> Result<Measured, Failure> {
     let wrong = |e: io::Error| Failure::file("write", file, &e);
     let mut engine = takt::load::engine(workload.system.clone()).map_err(|e| takt::Error::unsuitable(workload, &e))?;
     let header = header(workload, "sim", Some(length));
@@ -115,10 +115,10 @@ fn simulate(workload: &Workload, target: Target, length: Span, file: &Path) -> R
     }
     let cpu_time = cpu_time() - start;
     let bytes = if target == Target::Nothing { 0 } else { std::fs::metadata(file).map_err(wrong)?.len() };
-    Ok(Run { records: sink.records, pieces: sink.pieces, cpu_time, bytes })
+    Ok(Measured { records: sink.records, pieces: sink.pieces, cpu_time, bytes })
 }
 
-/// What the page says of itself.
+/// The report of the page about itself.
 struct Shown {
     pieces: u64,
     first: Span,
@@ -171,7 +171,7 @@ fn show(page: &Path) -> Result<Option<Shown>, Failure> {
     }))
 }
 
-/// What must hold: the subject, the measured value, the limit, and whether it holds. `None` where a short round says nothing.
+/// A requirement: the subject, the measured value, the limit, and whether it holds. `None` where a short round says nothing.
 type Limit = (&'static str, String, String, Option<bool>);
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -194,7 +194,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let growth = (peak_memory() - before) * 1024;
     let for_each = growth as f64 / (all.records - tenth.records).max(1) as f64;
     let targets = [(Target::Nothing, "no trace", &csv), (Target::Csv, "CSV", &csv), (Target::Page, "page", &page)];
-    let mut runs: [Vec<Run>; 3] = Default::default();
+    let mut runs: [Vec<Measured>; 3] = Default::default();
     for round in 1..=session.rounds {
         for ((target, name, file), runs) in targets.iter().zip(&mut runs) {
             session.round(round, name);
