@@ -22,7 +22,7 @@ use takt_workload::Code;
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest file that is read as a whole, in bytes. A device can be endless.
+/// The most that is read of a pipe or a device, which can be endless, in bytes.
 const LARGEST: u64 = 256 << 20;
 
 /// Device and number of a file.
@@ -321,11 +321,14 @@ pub(crate) fn lock(path: &Path) -> Result<Option<Locked>, Failure> {
 /// The bytes of a whole file.
 ///
 /// # Errors
-/// Status 2 when it cannot be read, or is longer than 256 MiB.
+/// Status 2 when it cannot be read, or is no regular file and longer than 256 MiB.
 pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
-    match read.map_err(|error| Failure::file("read", path, &error))? as u64 > LARGEST {
+    let read = File::open(path).and_then(|file| {
+        let most = if file.metadata()?.is_file() { u64::MAX } else { LARGEST };
+        Ok(file.take(most.saturating_add(1)).read_to_end(&mut bytes)? as u64 > most)
+    });
+    match read.map_err(|error| Failure::file("read", path, &error))? {
         true => {
             let message = format!("`{}` is longer than {} MiB", path.display(), LARGEST >> 20);
             Err(Failure::input(Code::LimitExceeded, message, "name a file that Takt has written"))

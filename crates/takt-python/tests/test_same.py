@@ -63,8 +63,8 @@ def test_a_check_has_equal_results(command: Run, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(ROOT)
     file = "workloads/hello.yaml"
     check = takt.load(file).check()
-    assert check.result == json.loads(command("check", file, "--json").stdout)
-    assert check.text == command("check", file).stdout
+    assert check.result == json.loads(command("check", file, "--machine", "none", "--json").stdout)
+    assert check.text == command("check", file, "--machine", "none").stdout
 
 
 def test_drawn_sets_and_verdicts_are_equal(command: Run, tmp_path: Path) -> None:

@@ -393,6 +393,9 @@ fn a_state_is_a_regular_file() {
     }
     let endless = room.takt(&["sweep", "merge", "zero"]);
     refused(endless, 2, &["error[limit-exceeded]: `zero` is longer than 256 MiB"]);
+    // A state has no such limit.
+    fs::File::create(room.path("long")).unwrap().set_len(257 << 20).unwrap();
+    refused(room.takt(&["sweep", "merge", "long"]), 2, &["error[wrong-format]: `long` is not the state"]);
 }
 
 #[test]

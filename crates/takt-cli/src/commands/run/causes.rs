@@ -72,20 +72,16 @@ pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) ->
     found
 }
 
-/// Tasks of an online policy with at least two missed jobs, of which none was completed by a program that still runs.
+/// Tasks of an online policy with at least two missed jobs, of which none was completed by a program that still runs. One that never had a CPU may signal.
 fn silent(workload: &Workload, report: &Report) -> Vec<String> {
     if !workload.system.windows.is_empty() {
         return Vec::new();
     }
     let silent = |index: usize| {
         let (info, counts) = (&workload.tasks[index], &report.counts[index]);
-        // One that never had the time for a job may signal its end.
-        let runtime = workload.system.tasks[index].runtime;
-        if report.cpu_time[index].zip(runtime).is_some_and(|(used, runtime)| used < runtime) {
-            return None;
-        }
         let runs = info.is_program() && info.class.is_none() && !report.gone[index] && report.replaced[index] == 0;
-        (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1).then_some(info.name.as_str())
+        (runs && info.observed.is_none() && counts.completed == 0 && counts.missed > 1 && counts.dispatches > 0)
+            .then_some(info.name.as_str())
     };
     let names: Vec<&str> = (0..workload.tasks.len()).filter_map(silent).collect();
     let [first, others @ ..] = names.as_slice() else { return Vec::new() };
