@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -355,6 +355,22 @@ fn regular(path: &Path) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Cuts a regular file off at this length, or creates it, and writes a text behind. The text is on the disk when this returns.
+///
+/// # Errors
+/// Status 2 when it cannot be opened or is no regular file, 1 when it cannot be written, as on a full disk.
+pub(crate) fn write_from(path: &Path, length: u64, text: &str) -> Result<(), Failure> {
+    regular(path)?;
+    let opened = open(File::options().write(true).create(true).truncate(false), path);
+    let Some(mut file) = opened.map_err(|why| why.failure("write", path))? else { return regular(path) };
+    let written = file
+        .set_len(length)
+        .and_then(|()| file.seek(SeekFrom::End(0)))
+        .and_then(|_| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_data());
+    written.map_err(|e| Failure::write(path, &e))
 }
 
 /// Writes a whole state into a new file and puts it in the place of the old one, so that an interruption leaves one of the two. Returns the lock of the

@@ -46,6 +46,9 @@ pub(crate) struct Input {
     /// The text of the workload, where that is on the command line (`takt demos -C`).
     #[arg(skip)]
     pub(crate) text: Option<String>,
+    /// Texts in place of files, by their paths: those that the parts of an experiment hold.
+    #[arg(skip)]
+    pub(crate) texts: Vec<Source>,
     /// The rules of `takt demos`.
     #[arg(skip)]
     pub(crate) demos: bool,
@@ -195,7 +198,7 @@ impl Input {
     pub(crate) fn source(&self) -> Result<Source, Failure> {
         match &self.text {
             Some(text) => Source::from_bytes(INLINE, text.clone().into_bytes()),
-            None => Source::read(&self.file),
+            None => Source::among(&self.texts, &self.file),
         }
         .map_err(|unreadable| Failure::unreadable(&unreadable))
     }
@@ -211,6 +214,7 @@ impl Input {
             rules: self.demos.then_some(TableRules::Demos),
             missing_cpus: self.demos.then_some(MissingCpus::Remap),
             power: self.power.clone(),
+            texts: self.texts.clone(),
         }
     }
 

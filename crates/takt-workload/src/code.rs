@@ -50,6 +50,8 @@ codes! {
         "A file has another format than the command reads or writes. Give a file of that format, or change the ending of its name.";
     DamagedFile "damaged-file"
         "A file of the right format has contents that Takt cannot read. Write the file again.";
+    IncompleteRecord "incomplete-record"
+        "Parts of an experiment are missing or not finished. Compute them, or give `--partial`.";
     OtherRecord "other-record"
         "A trace, a record or a saved state belongs to another workload or another experiment. Give the files that belong together.";
     NotMeasured "not-measured"

@@ -1,5 +1,6 @@
 //! The key `platform`: the clusters of a machine with their frequencies, what they draw, and how warm that makes it.
 
+use crate::MAX_ENTRIES;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::keys::{CLUSTER, NODE, PLATFORM_KEYS, POINT, THERMAL, names};
@@ -8,7 +9,6 @@ use crate::quantity::{CAPACITANCE, CAPACITY, CURRENT, POWER, Quantity, RESISTANC
 use crate::reader::{Bare, Cpus, Reader, bounded};
 use crate::text::clipped;
 use crate::value::{BadNumber, choices, nearest, number_fault, parse_decimal, parse_ratio};
-use crate::{MAX_ENTRIES, Source};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::power::{ClusterPower, FrequencyDomain, Model, OperatingPoint, Platform, ThermalNode};
@@ -179,7 +179,7 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> Option<Description> {
 
 fn from_file(reader: &mut Reader, name: &str, place: &Place) -> Option<Description> {
     let shown = clipped(name);
-    let source = match Source::read(&reader.directory.join(name)) {
+    let source = match reader.file(name) {
         Ok(source) => source,
         Err(unreadable) => {
             let why = unreadable.diagnostic.message.rsplit(": ").next().unwrap_or("").to_owned();

@@ -5,7 +5,9 @@ use crate::code::Code;
 use crate::declared::{Resources, Servers};
 use crate::diagnostic::{self, Diagnostic};
 use crate::node::{Entry, Kind, Node, Place};
+use crate::reading::Unreadable;
 use crate::settings::Client;
+use crate::source::Source;
 use crate::text::clipped;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
@@ -64,6 +66,10 @@ pub struct Reader {
     pub(crate) events: Vec<(TaskId, Arrival)>,
     /// Where relative names of other files begin.
     pub(crate) directory: PathBuf,
+    /// Texts in place of other files.
+    pub(crate) texts: Vec<Source>,
+    /// The other files that were read.
+    pub(crate) files: Vec<Source>,
     /// Entries of execution times that came from files and copies.
     pub(crate) entries: usize,
     /// Where keys are that a driver may not carry out.
@@ -80,6 +86,15 @@ impl Reader {
     pub fn faults(mut self) -> Vec<Diagnostic> {
         diagnostic::sort(&mut self.diagnostics);
         self.diagnostics
+    }
+
+    /// Reads another file that the text names.
+    pub(crate) fn file(&mut self, name: &str) -> Result<Source, Box<Unreadable>> {
+        let source = Source::among(&self.texts, &self.directory.join(name))?;
+        if !self.files.contains(&source) {
+            self.files.push(source.clone());
+        }
+        Ok(source)
     }
 
     /// Adds a fault.

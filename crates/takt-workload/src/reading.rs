@@ -52,6 +52,15 @@ impl Source {
         }
     }
 
+    /// The text of this name among those that are given, or that of the file.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    pub fn among(texts: &[Source], path: &Path) -> Result<Source, Box<Unreadable>> {
+        let given = texts.iter().find(|source| Path::new(&source.name) == path);
+        given.map_or_else(|| Source::read(path), |source| Ok(source.clone()))
+    }
+
     /// A source of bytes that were read elsewhere.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::node::{Node, Place};
 use crate::reader::Reader;
 use crate::text::clipped;
 use crate::value::{BadNumber, MAX_DURATION, number_fault, parse_decimal, parse_ratio};
-use crate::{MAX_ENTRIES, MAX_SERIES, Source};
+use crate::{MAX_ENTRIES, MAX_SERIES};
 use takt_core::model::{Execution, scaled};
 use takt_core::time::Span;
 
@@ -72,10 +72,9 @@ pub(crate) fn more(reader: &mut Reader, entries: usize, place: &Place) {
 
 /// The times of a file, which the workload names at this place.
 fn read(reader: &mut Reader, name: &str, place: &Place) -> Option<Vec<Span>> {
-    let path = reader.directory.join(name);
     let fault = |message: String| Diagnostic::error(Code::WrongFormat, place, message).hint(FORM);
     let shown = clipped(name);
-    let source = match Source::read(&path) {
+    let source = match reader.file(name) {
         Ok(source) => source,
         Err(unreadable) => {
             // Faults in its bytes are reported as in any file. A failure to read it names the whole path.

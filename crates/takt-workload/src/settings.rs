@@ -1,6 +1,7 @@
 //! Settings of a workload beside its schedule, and those of the command line.
 
 use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
+use crate::source::Source;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{PolicySpec, TableRules};
@@ -178,4 +179,6 @@ pub struct Options {
     pub missing_cpus: Option<MissingCpus>,
     /// The power policy, in place of the file's `power`.
     pub power: Option<PowerSpec>,
+    /// Texts in place of the files that the workload names, by their paths.
+    pub texts: Vec<Source>,
 }

@@ -16,6 +16,8 @@ use takt_core::scenario::Scenario;
 pub struct Workload {
     /// Where it was read from.
     pub source: Source,
+    /// The other files that it names, as they were read: series and a platform.
+    pub files: Vec<Source>,
     /// The engine's part.
     pub system: System,
     /// Names and commands, parallel to [`System::tasks`].
@@ -70,6 +72,7 @@ impl Workload {
     pub(crate) fn new(source: &Source, system: System, settings: Settings) -> Workload {
         Workload {
             source: source.clone(),
+            files: Vec::new(),
             system,
             tasks: Vec::new(),
             places: Vec::new(),
@@ -88,6 +91,12 @@ impl Workload {
             handed: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// The text of the workload and those of the files that it names.
+    #[must_use]
+    pub fn sources(&self) -> Vec<Source> {
+        [std::slice::from_ref(&self.source), &self.files].concat()
     }
 
     /// Where messages about the task point: its place, or the file as a whole.

@@ -46,6 +46,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let mut reader = Reader::default();
     reader.diagnostics = faults;
     reader.directory = directory_of(&source.name);
+    reader.texts.clone_from(&options.texts);
     let hint = "a workload has `windows` and `partitions`, or `tasks` and a `policy`";
     let workload =
         reader.is_map(&root, "a workload", hint).then(|| read(&mut reader, &root, source, options)).flatten();
@@ -54,6 +55,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     match workload {
         Some((mut workload, heads)) if errors.is_empty() => {
             workload.warnings = warnings;
+            workload.files = reader.files;
             workload.key_places = reader.places;
             let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |e| e.key_span.clone());
             let policy = root.get("policy").filter(|_| options.policy.is_none()).map_or(kind, |e| e.value.span.clone());

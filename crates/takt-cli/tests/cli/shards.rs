@@ -43,37 +43,115 @@ fn merge(room: &Room, parts: &[String], more: &[&str]) -> Done {
     room.takt(&[&["sweep", "merge"][..], &parts, more].concat())
 }
 
+/// Puts them into a random order: the same one for a seed and a number.
+fn shuffled(mut parts: Vec<String>, number: u64) -> Vec<String> {
+    for end in (1..parts.len()).rev() {
+        let other = takt_core::rng::draw_up_to(end as u64, takt_testing::seed(), number, end as u64);
+        parts.swap(end, other as usize);
+    }
+    parts
+}
+
 /// For every number of parts, in any order and with any number of threads, the output is that of the experiment in one piece.
-fn gives_the_whole(args: &[&str], runs: &[&str]) {
-    let room = Room::new();
+/// `keep` makes parts hold what `runs` needs.
+fn gives_the_whole(room: &Room, args: &[&str], numbers: &[usize], keep: &[&str], runs: &[&str]) {
+    println!("seed {}", takt_testing::seed());
     let whole = room.takt(&[args, &["--svg", "whole.svg"], runs].concat()).expect(0);
     let object = room.takt(&[args, &["--json"]].concat()).expect(0);
     let of_runs = room.text("runs.csv");
-    for (of, threads) in [(1, "4"), (2, "1"), (3, "4"), (7, "1"), (64, "1")] {
-        let mut parts = parts(&room, args, of, threads);
-        parts.reverse();
-        let middle = of / 3;
-        parts.rotate_left(middle);
-        let merged = merge(&room, &parts, &[&["--svg", "merged.svg", "--state", "merged"], runs].concat()).expect(0);
+    assert_eq!(of_runs.is_empty(), runs.is_empty());
+    let kept = [args, keep].concat();
+    for (of, threads) in numbers.iter().flat_map(|of| [(*of, "1"), (*of, "4")]) {
+        let parts = shuffled(parts(room, &kept, of, threads), of as u64);
+        let merged = merge(room, &parts, &[&["--svg", "merged.svg", "--state", "merged"], runs].concat()).expect(0);
         assert_eq!((&merged.stdout, &merged.stderr), (&whole.stdout, &whole.stderr), "{of} parts");
         assert_eq!(room.text("merged.svg"), room.text("whole.svg"), "{of} parts");
         assert_eq!(room.text("runs.csv"), of_runs, "{of} parts");
-        assert_eq!(merge(&room, &parts, &["--json"]).expect(0).stdout, object.stdout, "{of} parts");
+        assert_eq!(merge(room, &parts, &["--json"]).expect(0).stdout, object.stdout, "{of} parts");
         // The parts in one file are the experiment in one piece.
-        let again = room.takt(&[args, &["--state", "merged"]].concat()).expect(0);
-        assert_eq!(again.stdout, whole.stdout, "{of} parts");
-        assert_eq!(merge(&room, &["merged".into()], &[]).expect(0).stdout, whole.stdout, "{of} parts");
+        fs::write(room.path("runs.csv"), "").unwrap();
+        let again = room.takt(&[args, &["--state", "merged"], runs].concat()).expect(0);
+        assert_eq!((again.stdout, room.text("runs.csv")), (whole.stdout.clone(), of_runs.clone()), "{of} parts");
+        let again = merge(room, &["merged".into()], runs).expect(0);
+        assert_eq!((again.stdout, room.text("runs.csv")), (whole.stdout.clone(), of_runs.clone()), "{of} parts");
     }
 }
 
+const NUMBERS: [usize; 5] = [1, 2, 3, 7, 64];
+
 #[test]
 fn parts_of_verdicts_give_the_whole() {
-    gives_the_whole(ANALYTIC, &[]);
+    gives_the_whole(&Room::new(), ANALYTIC, &NUMBERS, &["--keep-sets"], &["--runs", "runs.csv"]);
 }
 
 #[test]
 fn parts_of_loads_give_the_whole() {
-    gives_the_whole(LOADS, &["--runs", "runs.csv"]);
+    gives_the_whole(&Room::new(), LOADS, &NUMBERS, &["--keep-runs"], &["--runs", "runs.csv"]);
+}
+
+const MOVIES: &str = "policy: g-cbs\ncpus: 2\ntasks:\n- {name: player, period: 40ms, runtime: 10ms, reservation: {budget: 12ms, period: 40ms}, \
+                      execution: {file: times.csv}}\n";
+
+/// A workload, and a series that it names.
+fn movies() -> Room {
+    let room = Room::new();
+    fs::write(room.path("movies.yaml"), MOVIES).unwrap();
+    fs::write(room.path("times.csv"), "time_ms\n4\n9\n12\n7\n3\n").unwrap();
+    room
+}
+
+const COPIES: &[&str] = &[
+    "sweep",
+    "copies",
+    "movies.yaml",
+    "--copies",
+    "player=1..3",
+    "--policies",
+    "g-cbs,g-edf",
+    "--duration",
+    "3s",
+    "--seeds",
+    "1..5",
+];
+
+#[test]
+fn parts_of_copies_give_the_whole() {
+    gives_the_whole(&movies(), COPIES, &[1, 2, 3, 7], &[], &["--runs", "runs.csv", "--over-time", "over.svg"]);
+}
+
+/// A part has the texts of its files, so that these may be gone or changed.
+#[test]
+fn a_merge_needs_no_file() {
+    let csv = ["sweep", "generate", "--utilisation", "3.5", "--sets", "90"];
+    let loads = ["--policies", "g-edf,g-rm", "--loads", "0.5,1.5", "--duration", "1s"];
+    let experiments: [Vec<&str>; 4] = [
+        COPIES.to_vec(),
+        [&["sweep", "load", "movies.yaml", "--seeds", "1..4"][..], &loads].concat(),
+        [&["sweep", "load", "sets.csv", "--seeds", "1"][..], &loads].concat(),
+        vec!["sweep", "schedulability", "sets.csv", "--points", "3.4,3.5", "--test", "ff,wf"],
+    ];
+    for args in experiments {
+        let room = movies();
+        fs::write(room.path("sets.csv"), room.takt(&csv).expect(0).stdout).unwrap();
+        let whole = room.takt(&[&args[..], &["--svg", "a.svg"]].concat()).expect(0);
+        let parts = parts(&room, &args, 2, "2");
+        for name in ["movies.yaml", "times.csv", "sets.csv"] {
+            fs::remove_file(room.path(name)).unwrap();
+        }
+        let merged = merge(&room, &parts, &["--svg", "b.svg"]).expect(0);
+        assert_eq!((&merged.stdout, &merged.stderr), (&whole.stdout, &whole.stderr), "{args:?}");
+        assert_eq!(room.text("a.svg"), room.text("b.svg"), "{args:?}");
+        // The command itself needs it, and a changed one is another experiment.
+        refused(room.takt(&[&args[..], &["--state", "p1", "--shard", "1/2"]].concat()), 2, &["error[unreadable-file]"]);
+    }
+    // A series is a part of the experiment.
+    for args in [COPIES, &["sweep", "load", "movies.yaml", "--policies", "g-edf", "--loads", "1", "--duration", "1s"]] {
+        let room = movies();
+        parts(&room, args, 2, "2");
+        fs::write(room.path("times.csv"), "time_ms\n5\n").unwrap();
+        let again = room.takt(&[args, &["--state", "p1", "--shard", "1/2"]].concat());
+        refused(again, 2, &["error[other-record]: ", "its `fingerprint` is "]);
+    }
 }
 
 /// The verdicts about single sets are those of the ratios, and of any number of parts.
@@ -142,8 +220,16 @@ fn parts_of_a_file_give_the_whole() {
     assert_eq!(room.text("a.svg"), room.text("b.svg"));
     // The sets of the file are a part of the experiment.
     fs::write(room.path("sets.csv"), room.text("sets.csv") + "90,0,1000,2000,2000\n").unwrap();
-    let done = merge(&room, &parts, &[]).expect(2);
-    assert!(done.stderr.contains("error[other-record]: ") && done.stderr.contains("`fingerprint`"), "{}", done.stderr);
+    let again = room.takt(&[&args[..], &["--shard", "1/4", "--state", "p1"]].concat());
+    refused(again, 2, &["error[other-record]: ", "`fingerprint`"]);
+    // A text of more than 1 MiB is not kept.
+    let rows: String = (0..40_000).map(|set| format!("{set},0,1000000,10000000,10000000\n")).collect();
+    fs::write(room.path("sets.csv"), "set_id,task_id,C_us,D_us,T_us\n".to_owned() + &rows).unwrap();
+    let parts = self::parts(&room, &["sweep", "schedulability", "sets.csv", "--test", "ff"], 2, "2");
+    assert!(room.text("p1").len() < 8 << 10);
+    merge(&room, &parts, &[]).expect(0);
+    fs::remove_file(room.path("sets.csv")).unwrap();
+    refused(merge(&room, &parts, &[]), 2, &["error[unreadable-file]: ", "sets.csv"]);
 }
 
 /// A part that is killed at any instant and called again gives the same bytes.
@@ -163,7 +249,11 @@ fn killed_parts_continue() {
         "20s",
     ];
     let whole = room.takt(&args).expect(0).stdout;
-    let shard = |number: &'static str, path: &'static str| [&args[..], &["--shard", number, "--state", path]].concat();
+    let whole_sets = room.takt(&[&args[..], &["--runs", "whole.csv"]].concat()).expect(0).stdout;
+    assert_eq!(whole, whole_sets);
+    let shard = |number: &'static str, path: &'static str| {
+        [&args[..], &["--keep-sets", "--shard", number, "--state", path]].concat()
+    };
     let mut killed = 0;
     for instant in instants() {
         let running = room.start(&shard("1/2", "p1"));
@@ -182,12 +272,15 @@ fn killed_parts_continue() {
     assert!(done.status.success() || done.stderr.contains("interrupted: `p2` keeps "), "{}", done.stderr);
     room.takt(&shard("1/2", "p1")).expect(0);
     room.takt(&shard("2/2", "p2")).expect(0);
-    assert_eq!(merge(&room, &["p1".into(), "p2".into()], &[]).expect(0).stdout, whole);
+    assert_eq!(merge(&room, &["p1".into(), "p2".into()], &["--runs", "merged.csv"]).expect(0).stdout, whole);
+    assert_eq!(room.text("merged.csv"), room.text("whole.csv"));
 }
 
-/// Twenty instants, in milliseconds: before the first save, and the last three of them after it.
+/// Twenty random instants, in milliseconds: before the first save, and the last three of them after it.
 fn instants() -> impl Iterator<Item = u64> {
-    (0..20_u64).map(|n| n * 7_919 % 401 + if n < 17 { 0 } else { 2_100 })
+    println!("seed {}", takt_testing::seed());
+    (0..20_u64)
+        .map(|n| takt_core::rng::draw_up_to(400, takt_testing::seed(), 0x4b49_4c4c, n) + if n < 17 { 0 } else { 2_100 })
 }
 
 #[test]
@@ -200,6 +293,57 @@ fn states_are_small() {
     let state: Value = serde_json::from_str(&room.text("p")).unwrap();
     assert!(state["done"].as_array().unwrap().len() <= 22, "{state}");
     assert!(room.text("p").len() < 8 << 10, "{}", room.text("p").len());
+    // Runs of loads are sums, too.
+    let args =
+        ["sweep", "load", "--policies", "g-edf,g-rm", "--loads", "1,2", "--duration", "10ms", "--against", "g-rm"];
+    let length = |sets: &str| {
+        room.takt(&[&args[..], &["--sets", sets, "--state", sets]].concat()).expect(0);
+        room.text(sets).len()
+    };
+    let (few, many) = (length("50"), length("1000"));
+    assert!(many < few + 500, "{few} bytes of 50 runs, {many} of 1000");
+}
+
+/// Rows of single sets are in a file beside the state. What an interruption leaves at its end is cut off, and other damage is refused.
+#[test]
+fn rows_beside_a_state() {
+    let room = Room::new();
+    let args = [ANALYTIC, &["--keep-sets", "--shard", "1/1", "--state", "p1"]].concat();
+    room.takt(&args).expect(0);
+    let good = room.text("p1.rows");
+    let runs = |room: &Room| merge(room, &["p1".into()], &["--runs", "r.csv"]);
+    runs(&room).expect(0);
+    let rows = room.text("r.csv");
+    assert_eq!(rows.lines().count(), 1 + 390);
+    fs::write(room.path("p1.rows"), good.clone() + "[0,7,\"3.0,7").unwrap();
+    runs(&room).expect(0);
+    assert_eq!(room.text("r.csv"), rows);
+    // More sets cut it off.
+    let more: Vec<&str> = args.iter().map(|word| if *word == "130" { "150" } else { word }).collect();
+    room.takt(&more).expect(0);
+    assert!(room.text("p1.rows").starts_with(&good));
+    runs(&room).expect(0);
+    assert_eq!(room.text("r.csv").lines().count(), 1 + 450);
+    let all = room.text("p1.rows");
+    for damaged in [all.replacen("3.0,7", "3.0,8", 1), all[..all.len() - 9].into(), String::new()] {
+        fs::write(room.path("p1.rows"), damaged).unwrap();
+        let again = "remove it and `p1`, and make both again: `takt sweep schedulability";
+        refused(runs(&room), 2, &["error[damaged-file]: `p1.rows`", again, "--keep-sets --state p1`"]);
+        refused(room.takt(&more), 2, &["error[damaged-file]: `p1.rows`"]);
+    }
+    // Without the rows, the results stand.
+    merge(&room, &["p1".into()], &[]).expect(0);
+    // A file of somebody else is not overwritten, and the rows are no output.
+    fs::write(room.path("p2.rows"), "mine").unwrap();
+    let other = [ANALYTIC, &["--keep-sets", "--state", "p2"]].concat();
+    refused(room.takt(&other), 2, &["error[file-exists]: `p2.rows`"]);
+    assert_eq!(room.text("p2.rows"), "mine");
+    refused(room.takt(&[ANALYTIC, &["--state", "p3", "--runs", "p3.rows"]].concat()), 2, &["error[same-file]: "]);
+    // A state that does not have them is told before the work.
+    room.takt(&[ANALYTIC, &["--state", "p4"]].concat()).expect(0);
+    let says = ["error[other-record]: `p4` has no rows of single sets", "`--keep-sets`"];
+    refused(room.takt(&[ANALYTIC, &["--state", "p4", "--runs", "r4.csv"]].concat()), 2, &says);
+    refused(room.takt(&[LOADS, &["--keep-runs"]].concat()), 2, &["error[no-effect]: `--keep-runs`"]);
 }
 
 /// Changes a state's file.
@@ -335,6 +479,35 @@ fn a_part_counts_once() {
     );
 }
 
+/// Two files of one part that were interrupted at different sets are the whole part together.
+#[test]
+fn unfinished_copies_of_a_part_are_united() {
+    let room = Room::new();
+    let kept = [ANALYTIC, &["--keep-sets"]].concat();
+    let mut parts = parts(&room, &kept, 2, "2");
+    let whole = merge(&room, &parts, &["--runs", "whole.csv"]).expect(0).stdout;
+    for name in ["", ".rows"] {
+        fs::copy(room.path(&format!("p2{name}")), room.path(&format!("copy{name}"))).unwrap();
+    }
+    parts.push("copy".into());
+    let lacks = |path: &str, row: usize| {
+        edit(&room, path, |state| {
+            state["done"].as_array_mut().unwrap().remove(row);
+        });
+    };
+    lacks("p2", 0);
+    lacks("copy", 1);
+    let done = merge(&room, &parts, &["--runs", "merged.csv"]).expect(0);
+    assert_eq!((&done.stdout, room.text("merged.csv")), (&whole, room.text("whole.csv")));
+    assert!(done.stderr.contains("note: part 2/2 is in ") && done.stderr.contains("count once"), "{}", done.stderr);
+    // What both lack is missing.
+    lacks("copy", 0);
+    refused(merge(&room, &parts, &[]), 1, &["error[incomplete-record]: ", "part 2/2 (`p2`"]);
+    let csv = merge(&room, &parts, &["--partial", "--runs", "merged.csv"]).expect(0).stdout;
+    let sets: u64 = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(room.text("merged.csv").lines().count() as u64, 1 + sets);
+}
+
 #[test]
 fn damaged_parts_and_wrong_calls_are_refused() {
     let room = Room::new();
@@ -402,7 +575,7 @@ fn a_state_is_a_regular_file() {
 fn options_of_other_commands_are_refused() {
     let room = Room::new();
     let parts = parts(&room, ANALYTIC, 1, "2");
-    refused(merge(&room, &parts, &["--runs", "r.csv"]), 2, &["error[other-record]: ", "`--keep-sets`"]);
+    refused(merge(&room, &parts, &["--runs", "r.csv"]), 2, &["error[other-record]: `p1` has no rows", "`--keep-sets`"]);
     refused(merge(&room, &parts, &["--title", "T"]), 2, &["error[no-effect]: ", "`--title`"]);
     refused(merge(&room, &parts, &["--over-time", "t.svg"]), 2, &["`takt sweep copies`"]);
     refused(merge(&room, &parts, &["--svg", "p1"]), 2, &["error[same-file]: "]);

@@ -244,6 +244,7 @@ def load(
     costs: str | None = None,
     columns: _Names | None = None,
     against: str | None = None,
+    keep_runs: bool = False,
     generator: str | None = None,
     tasks: int | None = None,
     periods: str | None = None,

@@ -1,12 +1,13 @@
 //! `takt sweep copies`: how many instances of a program policies bear, and how often each gets its work done.
 
 use super::curves::{self, Dot, Panel, Picture};
-use super::experiment::{self, Common};
+use super::experiment::{self, Common, Results, Singles};
 use super::fingerprint::fingerprint;
-use super::load::{Policies, Seeds, cells, described, late_text, millionths, policies, quoted, runs_of, seeds};
+use super::load::{Policies, Seeds, cells, described, late_text, millionths, policies, runs_of, seeds};
 use super::part::Block;
+use super::singles::quoted;
 use super::state::{Found, Subject};
-use super::statistics::{Mean, mean};
+use super::statistics::{self, Mean, WHOLE, mean};
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::input::{Input, duration, placement, warn, without_kernel};
@@ -23,7 +24,7 @@ use takt_core::model::{Arrival, Execution, Placement, Program, System, Task};
 use takt_core::rng;
 use takt_core::stats::Rates;
 use takt_core::time::{Span, Time};
-use takt_workload::{Code, Workload, canonical};
+use takt_workload::{Code, Source, Workload, canonical};
 
 /// Compare policies as the number of instances of one program rises, such as players of a movie
 ///
@@ -190,6 +191,7 @@ impl Cases<'_> {
                     priorities: None,
                     seed: None,
                     copies,
+                    texts: args.common.texts(),
                     ..Input::default()
                 };
                 let workload = input.load_quietly(None)?;
@@ -226,6 +228,11 @@ impl Cases<'_> {
         let copies = last.into_iter().flat_map(|case| &case.workload.system.tasks[range(&case.copies)]);
         let latest = copies.map(begins).max().unwrap_or(Span::ZERO).ns();
         (latest as u64).div_ceil(SECOND.ns() as u64) as usize
+    }
+
+    /// The workload and the files that it names.
+    fn files(&self) -> Vec<Source> {
+        self.cases[0].first().map_or_else(Vec::new, |case| case.workload.sources())
     }
 
     /// All that the result depends on, but for the number of seeds.
@@ -283,13 +290,18 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     args.common.drawn(args.common.pictures().chain(&args.over_time).next().is_some())?;
     let written = args.common.pictures().chain(&args.over_time).chain(&args.runs);
-    let _outputs = ready(std::iter::once(&args.file).chain(&args.common.state), written)?;
+    let read = [vec![args.file.clone()], args.common.states()].concat();
+    let _outputs = ready(&read, written)?;
     let names = cases.names();
     let layout = args.common.layout(vec![cases.seeds(); cases.cases.len()], BLOCK)?;
-    let subject = Subject { command: COMMAND, setup: cases.setup(), questions: names.len(), layout };
-    let found = experiment::carry_out(&args.common, &subject, "runs", |block| cases.run_block(block))?;
-    let Some(found) = found else { return Ok(Verdict::Done) };
-    let counts: Vec<usize> = found.iter().map(|(runs, _)| *runs as usize).collect();
+    let (setup, files) = (cases.setup(), cases.files());
+    let subject = Subject { command: COMMAND, setup, files, unit: "runs", questions: names.len(), layout };
+    // The results hold each run.
+    let singles = Singles { kept: false, wanted: false };
+    let found =
+        experiment::carry_out(&args.common, &subject, singles, |block, _| Ok((cases.run_block(block)?, Vec::new())))?;
+    let Some(Results { points: found, .. }) = found else { return Ok(Verdict::Done) };
+    let counts: Vec<u64> = found.iter().map(|(runs, _)| *runs).collect();
     let table = Table::new(&cases, found.into_iter().map(|(_, runs)| runs));
     if let Some(path) = &args.runs {
         files::write(path, table.single_runs())?;
@@ -311,13 +323,32 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// The figures that are read from a run and averaged over the seeds.
-type Measure = (&'static str, fn(&Run) -> Option<f64>);
+/// A figure that is read from a run in some unit, and averaged over the seeds.
+#[derive(Clone, Copy)]
+struct Measure {
+    name: &'static str,
+    of: fn(&Run) -> Option<i128>,
+    unit: i128,
+}
 
-const WORST: Measure = ("worst", |run| run.fewest.iter().min().map(|n| f64::from(*n)));
-const TYPICAL: Measure = ("typical", |run| mean(run.fewest.iter().map(|n| f64::from(*n))).map(|m| m.value));
-const DSR: Measure = ("dsr", |run| (run.released > 0).then(|| run.met as f64 / run.released as f64));
+/// The unit of means over the seconds of a run.
+const BILLION: i128 = 1_000_000_000;
+const WORST: Measure = Measure { name: "worst", of: |run| run.fewest.iter().min().map(|n| i128::from(*n)), unit: 1 };
+const TYPICAL: Measure = Measure { name: "typical", of: typical, unit: BILLION };
+const DSR: Measure = Measure { name: "dsr", of: satisfied, unit: WHOLE };
 const MEASURES: [Measure; 3] = [WORST, TYPICAL, DSR];
+
+/// The mean over the seconds.
+fn typical(run: &Run) -> Option<i128> {
+    let sum: i128 = run.fewest.iter().map(|n| i128::from(*n)).sum();
+    let seconds = Some(run.fewest.len() as i128).filter(|seconds| *seconds > 0)?;
+    Some((sum * BILLION + seconds / 2) / seconds)
+}
+
+/// The part of the jobs that met their deadline.
+fn satisfied(run: &Run) -> Option<i128> {
+    (run.released > 0).then(|| statistics::ratio(run.met.into(), run.released.into()))
+}
 
 /// All runs, by number of copies, policy and seed.
 struct Table<'a> {
@@ -351,11 +382,11 @@ impl<'a> Table<'a> {
     }
 
     fn mean(&self, number: usize, policy: usize, measure: Measure) -> Option<Mean> {
-        mean(self.runs[number][policy].iter().flatten().filter_map(measure.1))
+        mean(self.runs[number][policy].iter().flatten().filter_map(measure.of), measure.unit)
     }
 
     fn csv(&self) -> String {
-        let columns = MEASURES.map(|(name, _)| format!("{name},{name}_ci95")).join(",");
+        let columns = MEASURES.map(|Measure { name, .. }| format!("{name},{name}_ci95")).join(",");
         let mut text = format!("copies,policy,proven,runs,{columns}\n");
         for number in 0..self.runs.len() {
             for (policy, name) in self.names.iter().enumerate() {
@@ -378,7 +409,8 @@ impl<'a> Table<'a> {
             for (index, seed) in seeds.iter().enumerate() {
                 for (name, runs) in self.names.iter().zip(&self.runs[number]) {
                     let Some(run) = &runs[index] else { continue };
-                    let (worst, typical) = (cell((WORST.1)(run), 0), cell((TYPICAL.1)(run), 4));
+                    let of = |measure: Measure| (measure.of)(run).map(|value| value as f64 / measure.unit as f64);
+                    let (worst, typical) = (cell(of(WORST), 0), cell(of(TYPICAL), 4));
                     let (count, name) = (self.count(number), quoted(name));
                     writeln!(text, "{count},{seed},{name},{},{},{worst},{typical}", run.released, run.met)
                         .expect("a string takes all");
@@ -393,7 +425,7 @@ impl<'a> Table<'a> {
             let mut object = json!({"policy": self.names[policy], "proven": self.proven(number, policy)});
             for measure in MEASURES {
                 let mean = self.mean(number, policy, measure);
-                object[measure.0] = json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
+                object[measure.name] = json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
             }
             let fewest = self.runs[number][policy].iter().map(|run| run.as_ref().map(|r| &r.fewest));
             object["fewest"] = json!(fewest.collect::<Vec<_>>());
@@ -436,7 +468,7 @@ impl<'a> Table<'a> {
         };
         let panels = [panel("in the worst second", WORST), panel("mean over the seconds", TYPICAL)];
         let text = |panel: usize, policy: usize, number: usize| {
-            let runs = self.runs[number][policy].iter().flatten().count();
+            let runs = self.runs[number][policy].iter().flatten().count() as u64;
             let mean = self.mean(number, policy, [WORST, TYPICAL][panel]);
             described(mean, runs).unwrap_or_else(|| "refused".into())
         };
@@ -451,7 +483,7 @@ impl<'a> Table<'a> {
         let seconds = (self.cases.args.duration.ns() / SECOND.ns()) as usize - first + 1;
         let dot = |number: usize, policy: usize, second: usize| {
             let runs = self.runs[number][policy].iter().flatten();
-            let mean = mean(runs.filter_map(|run| run.fewest.get(second)).map(|n| f64::from(*n)))?;
+            let mean = mean(runs.filter_map(|run| run.fewest.get(second)).map(|n| i128::from(*n)), 1)?;
             Some(Dot::around(millionths(mean.value), 0))
         };
         let panel = |number: usize| Panel {

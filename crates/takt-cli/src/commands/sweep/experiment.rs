@@ -4,6 +4,7 @@ use super::curves::{self, Picture, Size, size};
 use super::page::{self, Texts};
 use super::part::{Block, Layout, Part, part};
 use super::parts::Parts;
+use super::singles::{Rows, beside};
 use super::state::{Found, State, Subject, command_of, out_of_range, own_arguments};
 use crate::failure::Failure;
 use crate::files;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use takt_workload::Code;
+use takt_workload::{Code, Source};
 
 /// The options of every experiment.
 #[derive(clap::Args, Debug)]
@@ -61,6 +62,29 @@ impl Common {
     /// The files of its curves.
     pub(super) fn pictures(&self) -> impl Iterator<Item = &PathBuf> {
         self.svg.iter().chain(&self.html)
+    }
+
+    /// The texts that stand in place of the files of the experiment: those that its parts hold.
+    pub(super) fn texts(&self) -> Vec<Source> {
+        self.merge.as_ref().map_or_else(Vec::new, Parts::texts)
+    }
+
+    /// The files that are read beside those of the experiment: the state, and the rows of single sets or runs.
+    pub(super) fn states(&self) -> Vec<PathBuf> {
+        let state = self.state.iter().flat_map(|state| [state.clone(), beside(state)]);
+        state.chain(self.merge.iter().flat_map(Parts::beside)).collect()
+    }
+
+    /// Refuses to keep single sets or runs (`unit`) without a state.
+    ///
+    /// # Errors
+    /// Status 2 with the option.
+    pub(super) fn kept(&self, keep: bool, unit: &str) -> Result<(), Failure> {
+        if !keep || self.state.is_some() || self.merge.is_some() {
+            return Ok(());
+        }
+        let message = format!("`--keep-{unit}` has no effect without `--state`");
+        Err(Failure::input(Code::NoEffect, message, "name a state, or leave the option out"))
     }
 
     /// Writes the curves as SVG and as a page, where they are requested.
@@ -142,21 +166,38 @@ impl Drop for Ends {
     }
 }
 
-/// Asks about each block of sets or runs (`unit`) of the part, but for those in the state. Returns the number of sets and the results of each
-/// point, whatever the number of threads; `None` of a part, whose results are in its state alone.
+/// The results of an experiment.
+pub(super) struct Results<T> {
+    /// The number of sets or runs and the results of each point.
+    pub(super) points: Vec<(u64, T)>,
+    /// The rows of single sets or runs, where they are wanted.
+    pub(super) rows: Rows,
+}
+
+/// Whether single sets or runs are to be kept, and whether they are an output.
+#[derive(Clone, Copy)]
+pub(super) struct Singles {
+    pub(super) kept: bool,
+    pub(super) wanted: bool,
+}
+
+/// Asks about each block of sets or runs of the part, but for those in the state. `work` gives the results of a block, and rows of its sets or runs
+/// if it is told that they are kept. The results are the same whatever the number of threads; `None` of a part, whose results are in its state alone.
 ///
 /// # Errors
 /// The first one of `work` by the order of blocks, or that of a state which cannot be read or kept.
 pub(super) fn carry_out<T: Found>(
     common: &Common,
     subject: &Subject,
-    unit: &'static str,
-    work: impl Fn(Block) -> Result<T, Failure> + Sync,
-) -> Result<Option<Vec<(u64, T)>>, Failure> {
+    singles: Singles,
+    work: impl Fn(Block, bool) -> Result<(T, Vec<String>), Failure> + Sync,
+) -> Result<Option<Results<T>>, Failure> {
     if let Some(merge) = &common.merge {
-        return merge.totals(subject, unit).map(Some);
+        return merge.totals(subject, singles.wanted).map(Some);
     }
-    let mut state = State::open(common.state.as_deref(), subject)?;
+    let unit = subject.unit;
+    let mut state = State::open(common.state.as_deref(), subject, singles.kept || singles.wanted)?;
+    let keeps = state.keeps();
     // The message at the end of the process says what the state keeps.
     let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
     // A state that cannot be kept is reported before the work.
@@ -194,11 +235,11 @@ pub(super) fn carry_out<T: Found>(
         let blocks = total.div_ceil(layout.size).try_into().unwrap_or(usize::MAX);
         parallel::each(layout.blocks().filter(|at| !is_done(*at)), threads.min(blocks), |(point, block)| {
             let block_of = layout.block(point, block);
-            let found = work(block_of)?;
+            let (found, rows) = work(block_of, keeps)?;
             progress.inc(block_of.2);
             let mut shared = lock();
             let (state, saved) = &mut *shared;
-            state.insert((point, block), found)?;
+            state.insert((point, block), found, rows)?;
             if saved.elapsed() >= SAVE_EVERY {
                 state.save()?;
                 *saved = Instant::now();
@@ -224,5 +265,7 @@ pub(super) fn carry_out<T: Found>(
         );
         return Ok(None);
     }
-    state.done.totals(layout.sets.len(), subject.questions).ok_or_else(out_of_range).map(Some)
+    let points = state.done.totals(layout.sets.len(), subject.questions).ok_or_else(out_of_range)?;
+    let rows = if singles.wanted { state.into_rows()? } else { Rows::new() };
+    Ok(Some(Results { points, rows }))
 }

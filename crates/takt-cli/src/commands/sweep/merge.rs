@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Print the results of an experiment whose parts were computed with `--shard`
 ///
 /// Prints what the same command prints in one piece, byte for byte. A part holds its command, so no option of the experiment is given
-/// again. A file of the experiment must be where that command has found it. If a part is missing or incomplete, the exit status is 1.
+/// again. It also holds its files, unless these are longer than 1 MiB: those must be where that command has found them. If a part is missing or incomplete, the exit status is 1.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// The states of the parts, in any order
@@ -57,9 +57,10 @@ impl Args {
     ///
     /// # Errors
     /// As [`files::ready`].
-    pub(super) fn ready(&self) -> Result<Outputs, Failure> {
+    pub(super) fn ready(&self, parts: &Parts) -> Result<Outputs, Failure> {
+        let read: Vec<PathBuf> = self.parts.iter().cloned().chain(parts.beside()).collect();
         let written = self.state.iter().chain(&self.svg).chain(&self.html).chain(&self.over_time).chain(&self.runs);
-        files::ready(&self.parts, written)
+        files::ready(&read, written)
     }
 
     /// Puts the parts in place of the work of an experiment.

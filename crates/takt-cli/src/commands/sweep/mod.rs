@@ -12,6 +12,7 @@ mod part;
 mod parts;
 mod points;
 mod schedulability;
+mod singles;
 mod state;
 mod statistics;
 
@@ -71,7 +72,7 @@ fn merged(args: &merge::Args) -> Outcome {
             format!("`--over-time` is an option of `takt sweep {}`, and these parts are of `{name}`", copies::COMMAND);
         return Err(Failure::input(Code::ConflictingOptions, message, "leave it out"));
     }
-    let _outputs = args.ready()?;
+    let _outputs = args.ready(&parts)?;
     match sweep {
         Sweep::Schedulability(mut of) => {
             args.set(parts, &mut of.common);

@@ -1,13 +1,15 @@
 //! The results of all parts of an experiment, from their states.
 
+use super::experiment::Results;
 use super::part::{Layout, Part};
-use super::state::{self, Done, Found, Header, Row, Subject, difference, out_of_range};
+use super::singles::{Rows, beside};
+use super::state::{self, Done, Found, Header, Subject, difference, out_of_range, without_rows};
 use crate::failure::Failure;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use takt_workload::Code;
+use takt_workload::{Code, Source};
 
 /// One file.
 #[derive(Clone, Debug)]
@@ -25,8 +27,12 @@ pub(super) struct Parts {
     whole: Option<PathBuf>,
 }
 
-/// The rows of one part, and the file that has them.
-type OfPart<'m, T> = (&'m File, Layout, Done<T>);
+/// One part, and the files that have it, the one with most of it first.
+struct OfPart<'m, T> {
+    files: Vec<&'m File>,
+    layout: Layout,
+    done: Done<T>,
+}
 
 const WAY_OUT: &str =
     "give states that `--shard I/N --state FILE` has written, or make this one again with its command";
@@ -70,6 +76,18 @@ impl Parts {
         }
     }
 
+    /// The texts of the files that the experiment has read.
+    pub(super) fn texts(&self) -> Vec<Source> {
+        let files = self.files[0].header.files.iter();
+        files.map(|(name, text)| Source { name: name.clone(), text: text.clone() }).collect()
+    }
+
+    /// The files beside the states.
+    pub(super) fn beside(&self) -> impl Iterator<Item = PathBuf> {
+        let kept = self.files.iter().filter(|file| file.header.singles.is_some());
+        kept.map(|file| beside(&file.path))
+    }
+
     /// The name of the subcommand and the arguments that made the parts.
     pub(super) fn command(&self) -> (&str, &[String]) {
         let header = &self.files[0].header;
@@ -82,11 +100,11 @@ impl Parts {
         Failure::input(Code::DamagedFile, message, WAY_OUT)
     }
 
-    /// The number of sets and the results of each point.
+    /// The results of each point, and the rows of single sets or runs if they are `wanted`.
     ///
     /// # Errors
-    /// Files that are damaged or disagree, and parts that are missing.
-    pub(super) fn totals<T: Found>(&self, subject: &Subject, unit: &str) -> Result<Vec<(u64, T)>, Failure> {
+    /// Files that are damaged or disagree, parts that are missing, and parts without such rows.
+    pub(super) fn totals<T: Found>(&self, subject: &Subject, wanted: bool) -> Result<Results<T>, Failure> {
         let first = &self.files[0];
         let name = first.path.display();
         if let Some((key, now, then)) = difference(&subject.setup, &first.header.setup) {
@@ -106,34 +124,36 @@ impl Parts {
         for file in &self.files {
             let layout = file.header.layout();
             let Some(done) = Done::<T>::read(&file.rows, &layout, subject.questions) else {
-                let (part, path) = (file.header.part, &file.path);
-                let hint = format!("remove it, and make it again: `{}`", file.header.command_of(part, path));
-                return Err(Failure::input(Code::DamagedFile, format!("`{}` is damaged", path.display()), &hint));
+                let message = format!("`{}` is damaged", file.path.display());
+                return Err(Failure::input(Code::DamagedFile, message, &file.header.again(&file.path)));
             };
             let number = file.header.part.number;
+            let own = OfPart { files: vec![file], layout, done };
             let chosen = match parts.remove(&number) {
-                None => (file, layout, done),
-                Some(other) => same_part(other, (file, layout, done), &subject.setup)?,
+                None => own,
+                Some(other) => same_part(other, own, &subject.setup)?,
             };
             parts.insert(number, chosen);
         }
         if !self.partial {
-            self.complete(&parts, unit)?;
+            self.complete(&parts, subject.unit)?;
         }
-        let rows: Vec<(Layout, Done<T>)> = parts.into_values().map(|(_, layout, done)| (layout, done)).collect();
+        let has_rows = || parts.values().flat_map(|part| &part.files).all(|file| file.header.singles.is_some());
+        let rows = if wanted || self.whole.is_some() && has_rows() { Some(rows(&parts, subject.unit)?) } else { None };
+        let done: Vec<(Layout, Done<T>)> = parts.into_values().map(|part| (part.layout, part.done)).collect();
         if let Some(whole) = &self.whole {
-            state::write_whole(whole, &first.header, &rows)?;
+            state::write_whole(whole, &first.header, &done, rows.as_ref())?;
         }
         let points = subject.layout.sets.len();
         let mut totals = vec![(0, T::zero(subject.questions)); points];
-        for (_, done) in &rows {
+        for (_, done) in &done {
             let of_part = done.totals(points, subject.questions).ok_or_else(out_of_range)?;
             for (sum, (sets, found)) in totals.iter_mut().zip(of_part) {
                 sum.0 += sets;
                 sum.1.add(&found).ok_or_else(out_of_range)?;
             }
         }
-        Ok(totals)
+        Ok(Results { points: totals, rows: rows.unwrap_or_default() })
     }
 
     /// Refuses an experiment that is not complete.
@@ -150,10 +170,11 @@ impl Parts {
                     let total = layout.of_part(number).total();
                     (total, format!("part {part} is missing ({total} {unit})"), PathBuf::from(format!("part-{number}")))
                 }
-                Some((file, layout, done)) => {
+                Some(OfPart { files, layout, done }) => {
                     let (total, done) = (layout.total(), done.sets());
-                    let line = format!("part {part} (`{}`) has {done} of {total} {unit}", file.path.display());
-                    (total - done, line, file.path.clone())
+                    let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.path.display())).collect();
+                    let line = format!("part {part} ({}) has {done} of {total} {unit}", names.join(", "));
+                    (total - done, line, files[0].path.clone())
                 }
             };
             if total > 0 {
@@ -173,40 +194,68 @@ impl Parts {
             "{missing} of {all} {unit} are missing: {}\nhint: `{command}` computes the first of them; `--partial` prints the others",
             lines.join("; ")
         );
-        Err(Failure::status(1, Code::DamagedFile, message))
+        Err(Failure::status(1, Code::IncompleteRecord, message))
     }
 }
 
-/// Which of two files of one part counts: either if they have the same blocks, and the one with more of them otherwise.
+/// The rows of single sets or runs of the blocks that are done.
+fn rows<T: Found>(parts: &BTreeMap<u64, OfPart<'_, T>>, unit: &str) -> Result<Rows, Failure> {
+    let mut all = Rows::new();
+    for OfPart { files, layout, done } in parts.values() {
+        let ranges = done.ranges(layout.size).into_iter();
+        let blocks: BTreeSet<(usize, u64)> = ranges
+            .flat_map(|((point, first), count)| (first..first + count).map(move |block| (point, block)))
+            .map(|(point, block)| (point, layout.index(point, block)))
+            .collect();
+        for file in files {
+            let extent = file.header.singles.ok_or_else(|| without_rows(&file.path, unit))?;
+            let rows = extent.read(&beside(&file.path), &file.header.both_again(&file.path))?;
+            all.extend(rows.into_iter().filter(|((point, set), _)| blocks.contains(&(*point, set / layout.size))));
+        }
+    }
+    Ok(all)
+}
+
+/// Unites two files of one part. A row of the file with fewer sets counts if no block of it is in the other one. It takes the place of rows that are
+/// parts of it. Of rows that share only some blocks, the one of the file with more sets counts.
 fn same_part<'m, T: Found>(one: OfPart<'m, T>, other: OfPart<'m, T>, setup: &Value) -> Result<OfPart<'m, T>, Failure> {
-    let (less, more) = if one.2.sets() < other.2.sets() { (one, other) } else { (other, one) };
-    let (less_path, more_path) = (less.0.path.display(), more.0.path.display());
+    let (less, mut more) = if one.done.sets() < other.done.sets() { (one, other) } else { (other, one) };
+    let (less_path, more_path) = (less.files[0].path.display(), more.files[0].path.display());
     let differ = |(point, block): (usize, u64), sets: u64| {
-        let (_, first, _) = less.1.block(point, block);
+        let (_, first, _) = less.layout.block(point, block);
         let points = ["points", "loads", "copies"].iter().find_map(|key| setup[*key].as_array());
         let point = points.and_then(|points| points.get(point)).map_or(json!(point), Value::clone);
         let message = format!(
             "`{less_path}` and `{more_path}` have different results of part {}, at point {point} in {sets} sets from {first} on",
-            less.1.part
+            less.layout.part
         );
         Failure::input(Code::OtherRecord, message, "make both again, or leave one of them out")
     };
-    for (&at, row) in &less.2.rows {
-        let within = |(key, around): (&(usize, u64), &Row<T>)| {
-            let end = |first: u64, row: &Row<T>| first + row.sets.div_ceil(less.1.size);
-            key.0 == at.0 && end(at.1, row) <= end(key.1, around)
-        };
-        // A row that is a part of a longer one cannot be compared with it.
-        let around = more.2.rows.range(..=at).next_back();
-        let is_same = around.is_some_and(|(key, around)| *key != at || around.sets != row.sets || around == row);
-        if !is_same || !around.is_some_and(within) {
-            return Err(differ(at, row.sets));
+    let size = less.layout.size;
+    let mut taken = false;
+    for (&(point, first), row) in &less.done.rows {
+        let end = first + row.sets.div_ceil(size);
+        let shared: Vec<(u64, u64)> = (more.done.rows.range((point, 0)..(point, end)))
+            .map(|((_, from), row)| (*from, from + row.sets.div_ceil(size)))
+            .filter(|(_, to)| *to > first)
+            .collect();
+        if let [same] = shared[..]
+            && same == (first, end)
+        {
+            if more.done.rows.get(&(point, first)) != Some(row) {
+                return Err(differ((point, first), row.sets));
+            }
+        } else if shared.iter().all(|(from, to)| (first..=end).contains(from) && *to <= end) {
+            shared.iter().for_each(|(from, _)| drop(more.done.rows.remove(&(point, *from))));
+            more.done.rows.insert((point, first), row.clone());
+            taken = true;
         }
     }
-    let _ = writeln!(
-        io::stderr(),
-        "note: part {} is in `{less_path}` and in `{more_path}`: it counts once, as in the latter",
-        less.1.part
-    );
+    let part = less.layout.part;
+    let counts = if taken { "its sets count once" } else { "it counts once, as in the latter" };
+    let _ = writeln!(io::stderr(), "note: part {part} is in `{less_path}` and in `{more_path}`: {counts}");
+    if taken {
+        more.files.extend(less.files);
+    }
     Ok(more)
 }

@@ -1,11 +1,12 @@
 //! `takt sweep schedulability`: the part of task sets that each test accepts, over the total utilisation.
 
 use super::curves::{Dot, Panel, Picture};
-use super::experiment::{self, Common};
+use super::experiment::{self, Common, Results, Singles};
 use super::fingerprint::fingerprint;
 use super::generate::{self, SetArgs};
 use super::part::{Block, SETS_MOST};
 use super::points::{Points, points, ratio};
+use super::singles;
 use super::state::{Found, Subject};
 use crate::failure::Failure;
 use crate::files::{self, ready};
@@ -24,7 +25,7 @@ use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
-use takt_workload::Code;
+use takt_workload::{Code, Source};
 
 /// The part of task sets that each test accepts, over the total utilisation
 ///
@@ -68,7 +69,7 @@ pub(super) struct Args {
     /// Write a row for every set, with its utilisation, seed and verdicts: 1 accepted, 0 not, empty unknown
     #[arg(long, value_name = "OUT.csv", conflicts_with = "shard")]
     pub(super) runs: Option<PathBuf>,
-    /// Keep the verdicts about each set in `--state`, for `--runs` of a later call or of `takt sweep merge`
+    /// Keep the verdicts about each set, in a file beside `--state`, for `--runs` of a later call or of `takt sweep merge`
     #[arg(long)]
     keep_sets: bool,
     #[command(flatten)]
@@ -97,37 +98,12 @@ struct Counts {
     beyond: Vec<u64>,
     /// Sets for which no priorities were found, so that they have deadline-monotonic ones.
     fallback: Vec<u64>,
-    /// The verdicts about single sets, a letter for each test, by the number of the first of neighbouring sets. Empty where they are not kept.
-    single: BTreeMap<u64, String>,
-}
-
-/// The letters of verdicts: accepted, not accepted, unknown, and unknown since the test does not apply.
-const LETTERS: [u8; 4] = *b"ynub";
-
-impl Counts {
-    /// Joins the verdicts about neighbouring sets. Each test has a letter, so positions are bytes.
-    fn join(&mut self) {
-        let tests = self.accepted.len().max(1) as u64;
-        let mut joined: Vec<(u64, String)> = Vec::new();
-        for (first, text) in std::mem::take(&mut self.single) {
-            match joined.last_mut() {
-                Some((before, known)) if *before + known.len() as u64 / tests == first => known.push_str(&text),
-                _ => joined.push((first, text)),
-            }
-        }
-        self.single = joined.into_iter().collect();
-    }
-
-    /// How many sets have verdicts of their own.
-    fn singles(&self) -> u64 {
-        self.single.values().map(|text| text.len() as u64).sum::<u64>() / self.accepted.len().max(1) as u64
-    }
 }
 
 impl Found for Counts {
     fn zero(tests: usize) -> Counts {
         let zero = || vec![0; tests];
-        Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero(), single: BTreeMap::new() }
+        Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero() }
     }
 
     fn add(&mut self, other: &Counts) -> Option<()> {
@@ -137,30 +113,18 @@ impl Found for Counts {
                 *a = a.checked_add(*b)?;
             }
         }
-        self.single.extend(other.single.iter().map(|(first, text)| (*first, text.clone())));
-        self.join();
         Some(())
     }
 
     fn cells(&self) -> Vec<Value> {
-        let mut cells = vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)];
-        if !self.single.is_empty() {
-            cells.push(self.single.iter().map(|(first, text)| json!([first, text])).collect());
-        }
-        cells
+        vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)]
     }
 
     fn read(cells: &[Value]) -> Option<Counts> {
         let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let [accepted, unknown, beyond, fallback, single @ ..] = cells else { return None };
+        let [accepted, unknown, beyond, fallback] = cells else { return None };
         let [accepted, unknown, beyond, fallback] = [list(accepted)?, list(unknown)?, list(beyond)?, list(fallback)?];
-        let sets = |row: &Value| Some((row[0].as_u64()?, row[1].as_str()?.to_owned()));
-        let single = match single {
-            [] => BTreeMap::new(),
-            [single] => single.as_array()?.iter().map(sets).collect::<Option<_>>()?,
-            _ => return None,
-        };
-        Some(Counts { accepted, unknown, beyond, fallback, single })
+        Some(Counts { accepted, unknown, beyond, fallback })
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
@@ -169,10 +133,6 @@ impl Found for Counts {
             && self.accepted.iter().zip(&self.unknown).all(|(a, b)| a.checked_add(*b).is_some_and(|n| n <= sets))
             && self.fallback.iter().all(|n| *n <= sets)
             && self.beyond.iter().zip(&self.unknown).all(|(some, all)| some <= all)
-            && self.singles() <= sets
-            && self.single.values().all(|text| {
-                text.len().is_multiple_of(questions.max(1)) && text.bytes().all(|letter| LETTERS.contains(&letter))
-            })
     }
 }
 
@@ -198,8 +158,7 @@ struct Experiment<'a> {
 
 /// The task sets of a file.
 struct Sets {
-    name: String,
-    fingerprint: String,
+    source: Source,
     sets: Vec<TaskSet>,
     /// The `set_id` of each.
     ids: Vec<u64>,
@@ -213,9 +172,9 @@ fn rounded(utilisation: u64, step: u64) -> u64 {
 }
 
 impl Sets {
-    /// Reads a file, and puts each set to its point. Returns the points as well.
-    fn read(file: &std::path::Path, points: Option<&Points>) -> Result<(Sets, Vec<u64>), Failure> {
-        let (source, sets) = sets::read(file)?;
+    /// Reads a text, and puts each set to its point. Returns the points as well.
+    fn read(source: Source, points: Option<&Points>) -> Result<(Sets, Vec<u64>), Failure> {
+        let sets = sets::of_source(&source)?;
         let (ids, sets): (Vec<u64>, Vec<TaskSet>) = sets.into_iter().map(|one| (one.id, one.set)).unzip();
         let utilisations: Vec<u64> = sets.iter().map(sets::utilisation).collect();
         let own = || {
@@ -232,7 +191,7 @@ impl Sets {
             at.entry(nearest.unwrap_or(0)).or_default().push(number);
         }
         let at = (0..points.len()).map(|point| at.remove(&point).unwrap_or_default()).collect();
-        Ok((Sets { name: source.name.clone(), fingerprint: fingerprint(&source.text), sets, ids, at }, points))
+        Ok((Sets { source, sets, ids, at }, points))
     }
 }
 
@@ -265,7 +224,8 @@ impl Experiment<'_> {
     fn setup(&self) -> Value {
         let mut setup = match &self.file {
             Some(file) => {
-                json!({"file": file.name, "fingerprint": file.fingerprint, "seed": self.args.kind.seed})
+                let Source { name, text } = &file.source;
+                json!({"file": name, "fingerprint": fingerprint(text), "seed": self.args.kind.seed})
             }
             None => self.args.kind.json(),
         };
@@ -282,38 +242,50 @@ impl Experiment<'_> {
         setup
     }
 
-    /// The verdicts of the tests about a block of sets.
-    fn ask(&self, (point, first, sets): Block) -> Result<Counts, Impossible> {
-        let tests = self.methods.len();
-        let mut counts = Counts::zero(tests);
-        let is_kept = self.args.runs.is_some() || self.args.keep_sets;
-        let mut single = String::new();
+    /// The verdicts of the tests about a block of sets, and the rows of these if they are kept.
+    fn ask(&self, (point, first, sets): Block, keeps: bool) -> Result<(Counts, Vec<String>), Impossible> {
+        let mut counts = Counts::zero(self.methods.len());
+        let mut rows = Vec::new();
         for index in first..first + sets {
             let (set, number) = self.set(point, index)?;
+            let mut cells = String::new();
             for (test, method) in self.methods.iter().enumerate() {
                 let said = self.said(method, &set, number);
                 counts.fallback[test] += u64::from(said.priorities.is_some_and(|assigned| assigned.fallback));
                 counts.beyond[test] += u64::from(!said.applies());
-                let letter = match said.verdict {
-                    Says::Schedulable => 'y',
-                    Says::Unknown if said.applies() => 'u',
-                    Says::Unknown => 'b',
-                    Says::Unschedulable | Says::NotShown => 'n',
-                };
                 match said.verdict {
                     Says::Schedulable => counts.accepted[test] += 1,
                     Says::Unknown => counts.unknown[test] += 1,
                     Says::Unschedulable | Says::NotShown => {}
                 }
-                if is_kept {
-                    single.push(letter);
-                }
+                cells += match said.verdict {
+                    Says::Schedulable => ",1",
+                    Says::Unknown if said.applies() && method.only_refuses() => ",1",
+                    Says::Unknown => ",",
+                    Says::Unschedulable | Says::NotShown => ",0",
+                };
+            }
+            if keeps {
+                let id = self.file.as_ref().map_or(index, |file| file.ids[number as usize]);
+                let (point, utilisation) = (ratio(self.points[point]), ratio(sets::utilisation(&set)));
+                rows.push(format!(
+                    "{point},{id}{},{utilisation}{cells}\n",
+                    self.seed(&self.args.kind.seed.to_string())
+                ));
             }
         }
-        if is_kept {
-            counts.single.insert(first, single);
-        }
-        Ok(counts)
+        Ok((counts, rows))
+    }
+
+    /// A cell of the seed. The sets of a file have none.
+    fn seed(&self, cell: &str) -> String {
+        if self.file.is_some() { String::new() } else { format!(",{cell}") }
+    }
+
+    /// The title of the rows of single sets.
+    fn title(&self) -> String {
+        let names: Vec<&str> = self.methods.iter().map(Method::name).collect();
+        format!("point,set{},utilisation,{}", self.seed("seed"), names.join(","))
     }
 
     fn said(&self, method: &Method, set: &TaskSet, index: u64) -> Said {
@@ -380,7 +352,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     let all = |cpus: u64| (0..=10).map(|step| cpus * 500_000 + step * cpus * 50_000).collect();
     let (file, points) = match &args.file {
         Some(file) => {
-            let (sets, points) = Sets::read(file, args.points.as_ref())?;
+            let source =
+                Source::among(&args.common.texts(), file).map_err(|unreadable| Failure::unreadable(&unreadable))?;
+            let (sets, points) = Sets::read(source, args.points.as_ref())?;
             (Some(sets), points)
         }
         None => (None, args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0)),
@@ -391,17 +365,14 @@ pub(super) fn run(args: &Args) -> Outcome {
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
     let experiment = Experiment { args, cpus, points, methods, file, asked: None };
     args.common.drawn(args.common.pictures().next().is_some())?;
-    if args.keep_sets && args.runs.is_none() && args.common.state.is_none() && args.common.merge.is_none() {
-        let message = "`--keep-sets` has no effect without `--state`";
-        return Err(Failure::input(Code::NoEffect, message, "name a state, or leave the option out"));
-    }
+    args.common.kept(args.keep_sets, "sets")?;
     let most = (0..experiment.points.len()).map(|point| experiment.sets(point)).max().unwrap_or(0);
     if (args.runs.is_some() || args.keep_sets) && most > SETS_KEPT {
         let message =
             format!("{most} sets at a point are more than {SETS_KEPT}, for which verdicts about single sets are kept");
         return Err(Failure::input(Code::OutOfRange, message, "take fewer, or leave out `--runs` and `--keep-sets`"));
     }
-    let _outputs = ready(args.file.iter().chain(&args.common.state), args.common.pictures().chain(&args.runs))?;
+    let _outputs = ready(args.file.iter().chain(&args.common.states()), args.common.pictures().chain(&args.runs))?;
     // Sets that cannot be drawn or simulated are reported before the work.
     for point in experiment.points.iter().filter(|_| args.file.is_none()) {
         args.kind.draw(*point, 0).map_err(generate::impossible)?;
@@ -410,58 +381,23 @@ pub(super) fn run(args: &Args) -> Outcome {
     let subject = Subject {
         command: COMMAND,
         setup: experiment.setup(),
+        files: experiment.file.iter().map(|file| file.source.clone()).collect(),
+        unit: "sets",
         questions: experiment.methods.len(),
         layout: args.common.layout(sets, BLOCK)?,
     };
-    let found = experiment::carry_out(&args.common, &subject, "sets", |block| {
-        experiment.ask(block).map_err(generate::impossible)
+    let singles = Singles { kept: args.keep_sets, wanted: args.runs.is_some() };
+    let found = experiment::carry_out(&args.common, &subject, singles, |block, keeps| {
+        experiment.ask(block, keeps).map_err(generate::impossible)
     })?;
-    let Some(found) = found else { return Ok(Verdict::Done) };
-    let (asked, sums): (Vec<u64>, Vec<Counts>) = found.into_iter().unzip();
+    let Some(Results { points, rows }) = found else { return Ok(Verdict::Done) };
+    let (asked, sums): (Vec<u64>, Vec<Counts>) = points.into_iter().unzip();
     let experiment = Experiment { asked: Some(asked), ..experiment };
     experiment.applicable(&sums)?;
     if let Some(path) = &args.runs {
-        files::write(path, single_sets(&experiment, &sums)?)?;
+        files::write(path, singles::csv(&experiment.title(), &rows))?;
     }
     report(&experiment, &counted(&experiment, sums), &subject.setup)
-}
-
-/// Every set as CSV.
-fn single_sets(experiment: &Experiment<'_>, sums: &[Counts]) -> Result<String, Failure> {
-    let has_all = |(point, sum): (usize, &Counts)| sum.singles() == experiment.sets(point);
-    if !sums.iter().enumerate().all(has_all) {
-        let message = "the state has no verdicts about single sets";
-        let hint = "make it again with `--keep-sets`, or leave out `--runs`";
-        return Err(Failure::input(Code::OtherRecord, message, hint));
-    }
-    let names: Vec<&str> = experiment.methods.iter().map(Method::name).collect();
-    // The sets of a file have no seed.
-    let seed = match experiment.file {
-        Some(_) => String::new(),
-        None => format!(",{}", experiment.args.kind.seed),
-    };
-    let columns = if seed.is_empty() { "" } else { ",seed" };
-    let mut text = format!("point,set{columns},utilisation,{}\n", names.join(","));
-    for (point, sum) in sums.iter().enumerate() {
-        for (first, letters) in &sum.single {
-            for (index, verdicts) in (*first..).zip(letters.as_bytes().chunks(names.len().max(1))) {
-                let (set, number) = experiment.set(point, index).map_err(generate::impossible)?;
-                let id = experiment.file.as_ref().map_or(index, |file| file.ids[number as usize]);
-                let utilisation = ratio(sets::utilisation(&set));
-                let (point, mut row) = (ratio(experiment.points[point]), String::new());
-                for (letter, method) in verdicts.iter().zip(&experiment.methods) {
-                    row += match letter {
-                        b'y' => ",1",
-                        b'n' => ",0",
-                        b'u' if method.only_refuses() => ",1",
-                        _ => ",",
-                    };
-                }
-                text += &format!("{point},{id}{seed},{utilisation}{row}\n");
-            }
-        }
-    }
-    Ok(text)
 }
 
 /// Counts the sets that a test accepts. For a test that accepts none, counts the sets that it does not refuse.

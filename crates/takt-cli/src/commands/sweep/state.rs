@@ -4,13 +4,14 @@
 
 use super::fingerprint::fingerprint;
 use super::part::{Layout, Part};
+use super::singles::{Extent, Rows, beside};
 use crate::failure::Failure;
 use crate::files::{self, Locked};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use takt_workload::{Code, shell_word};
+use takt_workload::{Code, Source, shell_word};
 
 /// The results of some blocks of one point.
 pub(super) trait Found: Clone + PartialEq + Send + Sync {
@@ -36,15 +37,22 @@ pub(super) struct Subject {
     pub(super) command: &'static str,
     /// All that the result depends on, but for the number of sets: more of them continue a smaller experiment.
     pub(super) setup: Value,
+    /// The files that it reads.
+    pub(super) files: Vec<Source>,
+    /// What a point has many of: `sets` or `runs`.
+    pub(super) unit: &'static str,
     /// Tests or policies that are asked about each set.
     pub(super) questions: usize,
     pub(super) layout: Layout,
 }
 
 /// Marks the file as a state.
-const FORMAT: &str = "takt sweep state 3";
+const FORMAT: &str = "takt sweep state 4";
 /// Marks the states of all versions.
 const ANY: &str = "takt sweep ";
+
+/// A state has the texts of its files, unless they are longer than this together, in bytes.
+const TEXTS_MOST: usize = 1 << 20;
 
 /// All of a state's file but its rows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -59,11 +67,17 @@ pub(super) struct Header {
     pub(super) setup: Value,
     /// The command without the options that say where results are kept and drawn.
     pub(super) arguments: Vec<String>,
+    /// Paths and texts of the files that the experiment reads.
+    pub(super) files: Vec<(String, String)>,
+    /// How much of the file beside the state is its own; `None` if it does not keep single sets or runs.
+    pub(super) singles: Option<Extent>,
 }
 
 impl Header {
-    fn of(subject: &Subject) -> Header {
+    fn of(subject: &Subject, keeps: bool) -> Header {
         let layout = &subject.layout;
+        let length: usize = subject.files.iter().map(|file| file.text.len()).sum();
+        let files = subject.files.iter().filter(|_| length <= TEXTS_MOST);
         Header {
             command: subject.command.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -72,6 +86,8 @@ impl Header {
             sets: layout.sets.clone(),
             setup: subject.setup.clone(),
             arguments: own_arguments(),
+            files: files.map(|file| (file.name.clone(), file.text.clone())).collect(),
+            singles: keeps.then_some(Extent::EMPTY),
         }
     }
 
@@ -93,10 +109,25 @@ impl Header {
         with_state(&self.made_by(part), path)
     }
 
+    /// The way out of a damaged part.
+    pub(super) fn again(&self, path: &Path) -> String {
+        format!("remove it, and make it again: `{}`", self.command_of(self.part, path))
+    }
+
+    /// The way out of a damaged file beside it.
+    pub(super) fn both_again(&self, path: &Path) -> String {
+        format!("remove it and `{}`, and make both again: `{}`", path.display(), self.command_of(self.part, path))
+    }
+
     /// The same without the name of the state.
     fn made_by(&self, part: Part) -> String {
         let shard = if part == Part::WHOLE { String::new() } else { format!(" --shard {part}") };
-        command_of(&self.arguments) + &shard
+        let keep = match (&self.singles, self.command.as_str()) {
+            (None, _) => "",
+            (Some(_), super::schedulability::COMMAND) => " --keep-sets",
+            (Some(_), _) => " --keep-runs",
+        };
+        command_of(&self.arguments) + keep + &shard
     }
 }
 
@@ -135,7 +166,7 @@ pub(super) fn command_of(arguments: &[String]) -> String {
 }
 
 /// Options that change no result, each with whether a value follows.
-const ELSEWHERE: [(&str, bool); 10] = [
+const ELSEWHERE: [(&str, bool); 12] = [
     ("--shard", true),
     ("--state", true),
     ("--threads", true),
@@ -146,6 +177,8 @@ const ELSEWHERE: [(&str, bool); 10] = [
     ("--title", true),
     ("--size", true),
     ("--json", false),
+    ("--keep-runs", false),
+    ("--keep-sets", false),
 ];
 
 /// Removes the options of [`ELSEWHERE`].
@@ -323,19 +356,23 @@ pub(super) struct State<'a, T> {
     header: Header,
     subject: &'a Subject,
     pub(super) done: Done<T>,
+    /// Rows that are not in the file beside the state.
+    rows: Rows,
 }
 
 impl<'a, T: Found> State<'a, T> {
-    /// Reads the file if there is one. Its setup must be that of `subject`.
-    pub(super) fn open(path: Option<&Path>, subject: &'a Subject) -> Result<State<'a, T>, Failure> {
+    /// Reads the file if there is one. Its setup must be that of `subject`. `keeps` requires the rows of single sets or runs.
+    pub(super) fn open(path: Option<&Path>, subject: &'a Subject, keeps: bool) -> Result<State<'a, T>, Failure> {
         let path_buf = path.map(Path::to_path_buf);
-        let header = Header::of(subject);
-        let mut state = State { path: path_buf, locked: None, header, subject, done: Done::new() };
+        let header = Header::of(subject, keeps);
+        let (done, rows) = (Done::new(), Rows::new());
+        let mut state = State { path: path_buf, locked: None, header, subject, done, rows };
         let Some(path) = path else { return Ok(state) };
         state.locked = files::lock_state(path)?;
         // A call that was killed before its first save leaves an empty file.
         let is_empty = || std::fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() == 0);
         if state.locked.as_ref().is_some_and(Locked::is_new) || is_empty() {
+            state.check_rows(path)?;
             return Ok(state);
         }
         let other = "name another file with `--state`, or remove this one";
@@ -368,6 +405,13 @@ impl<'a, T: Found> State<'a, T> {
             return Err(Failure::input(Code::DamagedFile, format!("`{name}` is damaged"), other));
         };
         state.done = done;
+        if then.singles.is_some() || !state.done.rows.is_empty() {
+            state.header.singles = then.singles;
+        }
+        if keeps && state.header.singles.is_none() {
+            return Err(without_rows(path, subject.unit));
+        }
+        state.check_rows(path)?;
         // A block that was the last one may have more sets now.
         state.done.rows.retain(|(point, block), row| {
             row.sets.is_multiple_of(layout.size) || layout.block(*point, *block).2 == row.sets
@@ -375,13 +419,35 @@ impl<'a, T: Found> State<'a, T> {
         Ok(state)
     }
 
-    /// Adds a block.
+    fn check_rows(&self, path: &Path) -> Result<(), Failure> {
+        let Some(extent) = self.header.singles else { return Ok(()) };
+        extent.check(&beside(path), &self.header.both_again(path))
+    }
+
+    /// Whether the rows of single sets or runs are kept.
+    pub(super) fn keeps(&self) -> bool {
+        self.header.singles.is_some()
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// The file beside the state is damaged.
+    pub(super) fn into_rows(self) -> Result<Rows, Failure> {
+        match (&self.path, self.header.singles) {
+            (Some(path), Some(extent)) => extent.read(&beside(path), &self.header.both_again(path)),
+            _ => Ok(self.rows),
+        }
+    }
+
+    /// Adds a block, with the rows of its sets or runs where they are kept.
     ///
     /// # Errors
     /// A sum is out of range.
-    pub(super) fn insert(&mut self, at: (usize, u64), found: T) -> Result<(), Failure> {
+    pub(super) fn insert(&mut self, at: (usize, u64), found: T, rows: Vec<String>) -> Result<(), Failure> {
         let layout = &self.subject.layout;
-        let sets = layout.block(at.0, at.1).2;
+        let (point, first, sets) = layout.block(at.0, at.1);
+        self.rows.extend((first..).zip(rows).map(|(number, row)| ((point, number), row)));
         self.done.insert(at, sets, found, layout.size).ok_or_else(out_of_range)
     }
 
@@ -391,6 +457,13 @@ impl<'a, T: Found> State<'a, T> {
     /// Status 1 if the file cannot be written. The file has the state from before then.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
+        // The rows come first: behind those that the state knows of, others are cut off.
+        if let Some(extent) = &mut self.header.singles
+            && !self.rows.is_empty()
+        {
+            extent.append(&beside(path), &self.rows)?;
+            self.rows.clear();
+        }
         let mut locked = write(path, &self.header, &self.done)?;
         std::mem::swap(&mut self.locked, &mut locked);
         Ok(())
@@ -402,11 +475,23 @@ pub(super) fn out_of_range() -> Failure {
     Failure::input(Code::OutOfRange, "the sum of all results is out of range", "take fewer sets or shorter runs")
 }
 
-/// Writes the state of a whole experiment, whose parts these are.
+/// The failure for rows of single sets or runs that a state does not have.
+pub(super) fn without_rows(path: &Path, unit: &str) -> Failure {
+    let message = format!("`{}` has no rows of single {unit}", path.display());
+    let hint = format!("make it again with `--keep-{unit}`, or leave out `--runs` and `--keep-{unit}`");
+    Failure::input(Code::OtherRecord, message, &hint)
+}
+
+/// Writes the state of a whole experiment, whose parts these are, and its rows of single sets or runs if it has them.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write_whole<T: Found>(path: &Path, header: &Header, parts: &[(Layout, Done<T>)]) -> Result<(), Failure> {
+pub(super) fn write_whole<T: Found>(
+    path: &Path,
+    header: &Header,
+    parts: &[(Layout, Done<T>)],
+    rows: Option<&Rows>,
+) -> Result<(), Failure> {
     let size = header.block;
     let mut whole: Done<T> = Done::new();
     for (part, done) in parts {
@@ -422,7 +507,12 @@ pub(super) fn write_whole<T: Found>(path: &Path, header: &Header, parts: &[(Layo
             }
         }
     }
-    write(path, &Header { part: Part::WHOLE, ..header.clone() }, &whole).map(drop)
+    let mut singles = None;
+    if let Some(rows) = rows {
+        Extent::EMPTY.check(&beside(path), "")?;
+        singles.insert(Extent::EMPTY).append(&beside(path), rows)?;
+    }
+    write(path, &Header { part: Part::WHOLE, singles, ..header.clone() }, &whole).map(drop)
 }
 
 #[cfg(test)]

@@ -74,6 +74,9 @@ pub(in super::super) struct Args {
     /// Write a row for every run
     #[arg(long, value_name = "OUT.csv", conflicts_with = "shard")]
     pub(in super::super) runs: Option<PathBuf>,
+    /// Keep the runs, in a file beside `--state`, for `--runs` of a later call or of `takt sweep merge`
+    #[arg(long)]
+    pub(super) keep_runs: bool,
     #[command(flatten)]
     pub(super) kind: SetArgs,
     #[command(flatten)]

@@ -4,12 +4,15 @@ use super::super::fingerprint::fingerprint;
 use super::super::generate::{described, impossible};
 use super::super::part::Block;
 use super::super::points::ratio;
+use super::super::singles::quoted;
+use super::super::state::{Found, out_of_range};
 use super::args::{Args, LateRule, Seeds, late_text, utilities_text};
-use super::runs::{self, Runs};
+use super::runs::{self, Counted, Runs};
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, priorities_of_sets, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use takt::sets::{self, Set};
 use takt::verdicts;
 use takt_analysis::generate::Utilities;
@@ -25,6 +28,8 @@ use takt_workload::{Code, Diagnostic, Source, Workload};
 pub(super) struct Cases<'a> {
     pub(super) args: &'a Args,
     pub(super) cpus: usize,
+    /// The policy that the others are compared with.
+    pub(super) against: Option<usize>,
     policies: Vec<PolicySpec>,
     /// The file as each policy has it; none for task sets.
     workloads: Vec<Workload>,
@@ -46,7 +51,13 @@ impl Cases<'_> {
             policies.iter_mut().for_each(|p| p.placement = placement);
         }
         let mut workloads = Vec::new();
-        let sets = args.file.as_ref().filter(|file| sets::is_csv(file)).map(|file| sets::read(file)).transpose()?;
+        let texts = args.common.texts();
+        let read = |file: &PathBuf| -> Result<_, Failure> {
+            let source = Source::among(&texts, file).map_err(|unreadable| Failure::unreadable(&unreadable))?;
+            let sets = sets::of_source(&source)?;
+            Ok((source, sets))
+        };
+        let sets = args.file.as_ref().filter(|file| sets::is_csv(file)).map(read).transpose()?;
         if sets.is_some() && args.seeds.0 != args.seeds.1 {
             let message = "`--seeds` gives several seeds, and each task set of a CSV file is a run of its own";
             return Err(Failure::input(Code::ConflictingOptions, message, "give one seed, such as `--seeds 1`"));
@@ -70,6 +81,7 @@ impl Cases<'_> {
                     cpus: args.cpus,
                     priorities: args.priorities,
                     seed: None,
+                    texts: texts.clone(),
                     ..Input::default()
                 };
                 workloads.push(input.load_quietly(None)?);
@@ -87,7 +99,19 @@ impl Cases<'_> {
         }
         let random = || usize::from(args.cpus.unwrap_or(CPUS));
         let cpus = workloads.first().map_or_else(random, |w| w.system.cpus.len());
-        Ok(Cases { args, cpus, policies, workloads, sets })
+        let mut cases = Cases { args, cpus, against: None, policies, workloads, sets };
+        cases.against = args.against.as_deref().map(|name| cases.position(name)).transpose()?;
+        Ok(cases)
+    }
+
+    /// Which of the policies this is.
+    fn position(&self, name: &str) -> Result<usize, Failure> {
+        let names = self.names();
+        let unknown = || {
+            let message = format!("`--against {name}` is none of the policies");
+            Failure::input(Code::UnknownName, message, &format!("name one of {}", names.join(", ")))
+        };
+        names.iter().position(|n| n == name).ok_or_else(unknown)
     }
 
     /// Says on standard error what may surprise.
@@ -222,14 +246,20 @@ impl Cases<'_> {
         format!("{source}\nCPUs: {cpus}, {kind}, each {}; late jobs: {late}", args.duration)
     }
 
+    /// The file, and those that it names.
+    pub(super) fn files(&self) -> Vec<Source> {
+        let sets = self.sets.iter().map(|(source, _)| source.clone());
+        sets.chain(self.workloads.first().iter().flat_map(|workload| workload.sources())).collect()
+    }
+
     /// All that the result depends on, but for the number of runs.
     pub(super) fn setup(&self) -> Value {
         let args = self.args;
-        let of_file = |source: &Source| json!({"file": source.name, "fingerprint": fingerprint(&source.text), "seed": args.seeds.0});
-        let mut setup = match (&self.sets, self.workloads.first()) {
-            (Some((source, _)), _) => of_file(source),
-            (None, Some(workload)) => of_file(&workload.source),
-            (None, None) => args.kind.json(),
+        let files = self.files();
+        let texts: String = files.iter().map(|file| file.text.as_str()).collect();
+        let mut setup = match files.first() {
+            Some(file) => json!({"file": file.name, "fingerprint": fingerprint(&texts), "seed": args.seeds.0}),
+            None => args.kind.json(),
         };
         if self.of_sets() {
             setup["utilities"] = json!(utilities_text(self.utilities()));
@@ -239,6 +269,10 @@ impl Cases<'_> {
         setup["cpus"] = json!(self.cpus);
         setup["loads"] = args.loads.0.iter().map(|l| ratio(*l)).collect();
         setup["policies"] = json!(self.names());
+        // Differences are sums, as all else, so that a state has those from one policy alone.
+        if let Some(against) = &args.against {
+            setup["against"] = json!(against);
+        }
         setup["late"] = json!(args.late.name());
         let placement = Placement::ALL.iter().find(|(_, placement)| Some(*placement) == args.placement);
         setup["placement"] = json!(placement.map(|(name, _)| name));
@@ -274,10 +308,16 @@ impl Cases<'_> {
     ///
     /// # Errors
     /// A set that cannot be drawn, or the policy that cannot schedule it.
-    pub(super) fn run_block(&self, (load, first, count): Block, length: Span) -> Result<Runs, Failure> {
+    pub(super) fn run_block(
+        &self,
+        (load, first, count): Block,
+        length: Span,
+        keeps: bool,
+    ) -> Result<(Runs, Vec<String>), Failure> {
         let load = self.args.loads.0[load];
-        let mut found = Runs::default();
+        let (mut found, mut rows) = (Runs::zero(self.policies.len()), Vec::new());
         for index in first..first + count {
+            let mut of_run: Vec<Counted> = Vec::new();
             let tasks = if self.of_sets() { self.tasks(load, index)? } else { Vec::new() };
             for (number, policy) in self.policies.iter().enumerate() {
                 let (system, scenario) = match self.workloads.get(number) {
@@ -312,10 +352,30 @@ impl Cases<'_> {
                     Failure::input(Code::UnsuitablePolicy, message, &hint)
                 })?;
                 let fallback = assigned.flatten().is_some_and(|assigned| assigned.fallback);
-                found.0.entry(index).or_default().push((run, fallback));
+                of_run.push((run, fallback));
+            }
+            found.insert(&of_run, self.against).ok_or_else(out_of_range)?;
+            if keeps {
+                rows.push(self.rows(load, index, &of_run));
             }
         }
-        Ok(found)
+        Ok((found, rows))
+    }
+
+    /// The rows of a run as CSV, one for each policy; utilities in millionths.
+    fn rows(&self, load: u64, index: u64, runs: &[Counted]) -> String {
+        let (load, run) = (ratio(load), self.run_name(index));
+        let row = |(name, (numbers, _)): (String, &Counted)| {
+            let numbers = numbers.map(|n| n.to_string()).join(",");
+            format!("{load},{run},{},{numbers}\n", quoted(&name))
+        };
+        self.names().into_iter().zip(runs).map(row).collect()
+    }
+
+    /// The title of these rows.
+    pub(super) fn title(&self) -> String {
+        let what = if self.of_sets() { "set" } else { "seed" };
+        format!("load,{what},policy,{}", runs::NAMES.join(","))
     }
 
     /// The tasks of a set with their utilities: one of the file, not yet scaled, or a random one.

@@ -2,100 +2,76 @@
 
 use super::super::curves::{Dot, Panel, Picture};
 use super::super::points::ratio;
-use super::super::statistics::{Mean, mean};
+use super::super::singles::quoted;
+use super::super::statistics::Mean;
 use super::cases::Cases;
-use super::runs::{self, MEASURES, MIGRATIONS, Measure, Run, Runs, WITH_INTERVALS};
+use super::runs::{MEASURES, MIGRATIONS, Runs, WITH_INTERVALS};
 use crate::failure::Failure;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
 
-/// All runs, by load and policy.
+/// The runs of each load, by policy.
 pub(super) struct Table<'a> {
     cases: &'a Cases<'a>,
     names: Vec<String>,
-    /// By load, then by policy, then by run.
-    runs: Vec<Vec<Vec<Run>>>,
-    /// By load, the number of each run.
-    numbers: Vec<Vec<u64>>,
-    /// The policy that the others are compared with.
-    against: Option<usize>,
+    /// By load.
+    runs: Vec<Runs>,
+    /// The number of runs of each load.
+    counts: Vec<u64>,
     /// Notes about policies, for standard error, JSON and the picture.
     pub(super) remarks: Vec<String>,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(cases: &'a Cases<'a>, found: Vec<Runs>, against: Option<usize>) -> Table<'a> {
+    pub(super) fn new(cases: &'a Cases<'a>, points: Vec<(u64, Runs)>) -> Table<'a> {
         let names = cases.names();
-        let mut fallbacks = vec![0; names.len()];
-        let mut runs = vec![vec![Vec::new(); names.len()]; found.len()];
-        for (of_load, found) in runs.iter_mut().zip(&found) {
-            for (policy, (run, fallback)) in found.0.values().flat_map(|runs| runs.iter().enumerate()) {
-                of_load[policy].push(*run);
-                fallbacks[policy] += u64::from(*fallback);
-            }
-        }
-        let numbers: Vec<Vec<u64>> = found.into_iter().map(|found| found.0.into_keys().collect()).collect();
-        let remarks = cases.remarks(&fallbacks, numbers.iter().map(|numbers| numbers.len() as u64).sum());
-        Table { cases, names, runs, numbers, against, remarks }
+        let (counts, runs): (Vec<u64>, Vec<Runs>) = points.into_iter().unzip();
+        let fallbacks = |policy: usize| runs.iter().map(|of_load| of_load.0[policy].fallbacks).sum();
+        let fallbacks: Vec<u64> = (0..names.len()).map(fallbacks).collect();
+        let remarks = cases.remarks(&fallbacks, counts.iter().sum());
+        Table { cases, names, runs, counts, remarks }
     }
 
     /// The fewest and the most runs of a load.
-    fn least_and_most(&self) -> (usize, usize) {
-        let counts = || self.numbers.iter().map(Vec::len);
+    fn least_and_most(&self) -> (u64, u64) {
+        let counts = || self.counts.iter().copied();
         (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
     }
 
     /// How many runs the means are of: those in which a job was counted.
-    fn counted(&self, load: usize, policy: usize) -> usize {
-        self.runs[load][policy].iter().filter(|run| runs::counts(run)).count()
+    fn counted(&self, load: usize, policy: usize) -> u64 {
+        self.runs[load].0[policy].counted
     }
 
-    fn mean(&self, load: usize, policy: usize, measure: &Measure) -> Option<Mean> {
-        mean(self.runs[load][policy].iter().filter_map(measure.of))
+    /// The mean of a column.
+    fn mean(&self, load: usize, policy: usize, column: usize) -> Option<Mean> {
+        MEASURES[column].mean(&self.runs[load].0[policy].sums[column])
     }
 
     /// The mean difference from the policy that is compared with: each run with the run of the same jobs.
-    fn gain(&self, load: usize, policy: usize, against: usize, measure: &Measure) -> Option<Mean> {
-        let pairs = self.runs[load][policy].iter().zip(&self.runs[load][against]);
-        mean(pairs.filter_map(|(own, other)| Some((measure.of)(own)? - (measure.of)(other)?)))
+    fn gain(&self, load: usize, policy: usize, column: usize) -> Option<Mean> {
+        MEASURES[column].mean(&self.runs[load].0[policy].gains[column])
     }
 
     /// The columns, each with whether its interval stands beside it.
-    fn columns(&self) -> Vec<(&'static Measure, bool)> {
+    fn columns(&self) -> Vec<(usize, bool)> {
         match &self.cases.args.columns {
-            Some(chosen) => chosen.0.iter().map(|column| (&MEASURES[*column], true)).collect(),
-            None => MEASURES.iter().enumerate().map(|(column, m)| (m, column < WITH_INTERVALS)).collect(),
+            Some(chosen) => chosen.0.iter().map(|column| (*column, true)).collect(),
+            None => (0..MEASURES.len()).map(|column| (column, column < WITH_INTERVALS)).collect(),
         }
     }
 
-    /// The columns of which `--against` shows differences, with the policy that is compared with.
-    fn gains(&self) -> Vec<(&'static Measure, usize)> {
-        let columns = self.columns().into_iter().filter(|(_, interval)| *interval);
-        self.against.into_iter().flat_map(|against| columns.clone().map(move |(m, _)| (m, against))).collect()
-    }
-
-    /// Every run as CSV; utilities in millionths.
-    pub(super) fn single_runs(&self) -> String {
-        let what = if self.cases.of_sets() { "set" } else { "seed" };
-        let mut text = format!("load,{what},policy,{}\n", runs::NAMES.join(","));
-        for ((load, by_policy), numbers) in self.cases.args.loads.0.iter().zip(&self.runs).zip(&self.numbers) {
-            for (index, number) in numbers.iter().enumerate() {
-                for (name, runs) in self.names.iter().zip(by_policy) {
-                    let numbers = runs[index].map(|n| n.to_string()).join(",");
-                    let (load, run) = (ratio(*load), self.cases.run_name(*number));
-                    writeln!(text, "{load},{run},{},{numbers}", quoted(name)).expect("a string takes all");
-                }
-            }
-        }
-        text
+    /// The columns of which `--against` shows differences.
+    fn gains(&self) -> Vec<usize> {
+        let columns = self.columns().into_iter().filter(|(_, interval)| *interval && self.cases.against.is_some());
+        columns.map(|(column, _)| column).collect()
     }
 
     pub(super) fn print(&self, as_json: bool, setup: Value) -> io::Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         if as_json {
             let points: Vec<Value> = (0..self.runs.len()).map(|load| self.point(load)).collect();
-            let runs = runs_of(self.least_and_most(), self.numbers.iter().map(Vec::len));
+            let runs = runs_of(self.least_and_most(), self.counts.iter().copied());
             writeln!(out, "{}", json!({"setup": setup, "runs": runs, "notes": self.remarks, "points": points}))?;
         } else {
             out.write_all(self.csv().as_bytes())?;
@@ -107,11 +83,11 @@ impl<'a> Table<'a> {
         let number = |mean: Option<Mean>| json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
         let policy = |policy: usize| {
             let mut object = json!({"policy": self.names[policy], "runs": self.counted(load, policy)});
-            for (measure, _) in self.columns() {
-                object[measure.name] = number(self.mean(load, policy, measure));
+            for (column, _) in self.columns() {
+                object[MEASURES[column].name] = number(self.mean(load, policy, column));
             }
-            for (measure, against) in self.gains() {
-                object[format!("{}_gain", measure.name)] = number(self.gain(load, policy, against, measure));
+            for column in self.gains() {
+                object[format!("{}_gain", MEASURES[column].name)] = number(self.gain(load, policy, column));
             }
             object
         };
@@ -123,12 +99,12 @@ impl<'a> Table<'a> {
     fn csv(&self) -> String {
         let mut text = "load,utilisation,policy,runs".to_owned();
         let with_interval = |name: String| format!(",{name},{name}_ci95");
-        for (measure, interval) in self.columns() {
-            let name = measure.name;
+        for (column, interval) in self.columns() {
+            let name = MEASURES[column].name;
             text += &if interval { with_interval(name.into()) } else { format!(",{name}") };
         }
-        for (measure, _) in self.gains() {
-            text += &with_interval(format!("{}_gain", measure.name));
+        for column in self.gains() {
+            text += &with_interval(format!("{}_gain", MEASURES[column].name));
         }
         text.push('\n');
         for (load, factor) in self.cases.args.loads.0.iter().enumerate() {
@@ -136,16 +112,16 @@ impl<'a> Table<'a> {
             for (policy, name) in self.names.iter().enumerate() {
                 let counted = self.counted(load, policy).to_string();
                 let mut row = vec![ratio(*factor), utilisation.clone(), quoted(name), counted];
-                for (measure, interval) in self.columns() {
-                    match self.mean(load, policy, measure) {
+                for (column, interval) in self.columns() {
+                    match self.mean(load, policy, column) {
                         mean if interval => row.extend(cells(mean)),
-                        Some(Mean { value, .. }) if measure.ratio => row.push(format!("{value:.4}")),
+                        Some(Mean { value, .. }) if MEASURES[column].ratio => row.push(format!("{value:.4}")),
                         Some(Mean { value, .. }) => row.push(format!("{value:.1}")),
                         None => row.push(String::new()),
                     }
                 }
-                for (measure, against) in self.gains() {
-                    row.extend(cells(self.gain(load, policy, against, measure)));
+                for column in self.gains() {
+                    row.extend(cells(self.gain(load, policy, column)));
                 }
                 text.push_str(&row.join(","));
                 text.push('\n');
@@ -160,16 +136,16 @@ impl<'a> Table<'a> {
     /// A file that cannot be written.
     pub(super) fn draw(&self, setup: &Value) -> Result<(), Failure> {
         let args = self.cases.args;
-        let lines = |measure: &Measure| {
+        let lines = |column: usize| {
             let dot = |load, policy| {
-                let mean = self.mean(load, policy, measure)?;
+                let mean = self.mean(load, policy, column)?;
                 Some(Dot::around(millionths(mean.value), millionths(mean.half.unwrap_or(0.0))))
             };
             let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Option<Dot>>>();
             self.names.iter().enumerate().map(|(p, name)| (name.clone(), dots(p))).collect::<Vec<_>>()
         };
-        let panel = |measure: &Measure| {
-            let lines = lines(measure);
+        let panel = |column: usize| {
+            let (measure, lines) = (&MEASURES[column], lines(column));
             let most = lines.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.top()).max().unwrap_or(0);
             let top = if measure.ratio { 1_000_000 } else { round_up(most) };
             Panel { title: measure.title.into(), unit: measure.unit.into(), top, lines }
@@ -177,7 +153,7 @@ impl<'a> Table<'a> {
         // On one CPU no job migrates.
         let by_default = [0, 1, MIGRATIONS].into_iter().filter(|column| *column != MIGRATIONS || self.cases.cpus > 1);
         let columns: Vec<usize> = args.columns.as_ref().map_or_else(|| by_default.collect(), |chosen| chosen.0.clone());
-        let panels: Vec<Panel> = columns.iter().map(|column| panel(&MEASURES[*column])).collect();
+        let panels: Vec<Panel> = columns.iter().map(|column| panel(*column)).collect();
         let across = if args.file.is_some() { "load (factor on runtimes)" } else { "load (total utilisation in CPUs)" };
         let (least, most) = self.least_and_most();
         let runs = if least == most { format!("{most}") } else { format!("{least} to {most}") };
@@ -187,7 +163,7 @@ impl<'a> Table<'a> {
         let (points, size) = (&args.loads.0, args.common.size);
         let picture = Picture { title, note: &note, bars, across, points, panels: &panels, whole: false, size };
         let text = |panel: usize, policy, load| {
-            let mean = self.mean(load, policy, &MEASURES[columns[panel]]);
+            let mean = self.mean(load, policy, columns[panel]);
             described(mean, self.counted(load, policy)).unwrap_or_else(|| "unknown".into())
         };
         args.common.draw(&picture, setup, &text)
@@ -195,7 +171,7 @@ impl<'a> Table<'a> {
 }
 
 /// The number of runs at each point, in JSON: one number if it is the same everywhere.
-pub(in super::super) fn runs_of((least, most): (usize, usize), counts: impl Iterator<Item = usize>) -> Value {
+pub(in super::super) fn runs_of((least, most): (u64, u64), counts: impl Iterator<Item = u64>) -> Value {
     if least == most { json!(most) } else { counts.map(|count| json!(count)).collect() }
 }
 
@@ -215,15 +191,10 @@ pub(in super::super) fn cells(mean: Option<Mean>) -> [String; 2] {
 }
 
 /// A mean with its interval and the number of runs, as text.
-pub(in super::super) fn described(mean: Option<Mean>, runs: usize) -> Option<String> {
+pub(in super::super) fn described(mean: Option<Mean>, runs: u64) -> Option<String> {
     let [value, half] = cells(Some(mean?));
     let interval = if half.is_empty() { half } else { format!(" ± {half}") };
     Some(format!("{value}{interval}, {runs} run{}", if runs == 1 { "" } else { "s" }))
-}
-
-/// A cell of CSV: settings have commas between them.
-pub(in super::super) fn quoted(name: &str) -> String {
-    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_string() }
 }
 
 #[cfg(test)]

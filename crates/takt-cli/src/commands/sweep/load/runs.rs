@@ -1,8 +1,8 @@
 //! One run of one policy: what was counted, and what is read from it.
 
 use super::super::state::Found;
+use super::super::statistics::{self, Mean, Sums, WHOLE};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use takt_core::model::{Invalid, System};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -48,8 +48,8 @@ pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Res
     Ok(run)
 }
 
-/// A number of a run; nothing of a run that cannot say.
-type Read = fn(&Run) -> Option<f64>;
+/// A number of a run, of ratios in parts of [`WHOLE`]; nothing of a run that cannot say.
+type Read = fn(&Run) -> Option<i128>;
 
 /// One thing that is read from runs and averaged.
 pub(super) struct Measure {
@@ -58,19 +58,26 @@ pub(super) struct Measure {
     pub(super) title: &'static str,
     /// Its unit, beside the axis.
     pub(super) unit: &'static str,
-    pub(super) of: Read,
+    of: Read,
     /// A part of a whole, so between 0 and 1.
     pub(super) ratio: bool,
 }
 
+impl Measure {
+    /// The mean of a sum of its values.
+    pub(super) fn mean(&self, sums: &Sums) -> Option<Mean> {
+        sums.mean(if self.ratio { WHOLE } else { 1 })
+    }
+}
+
 /// Whether any job was counted. A run without one says nothing about a policy.
-pub(super) fn counts(run: &Run) -> bool {
+fn counts(run: &Run) -> bool {
     run[0] > 0
 }
 
 /// A part of nothing is unknown.
-fn part(run: &Run, of: usize, whole: usize) -> Option<f64> {
-    (counts(run) && run[whole] > 0).then(|| run[of] as f64 / run[whole] as f64)
+fn part(run: &Run, of: usize, whole: usize) -> Option<i128> {
+    (counts(run) && run[whole] > 0).then(|| statistics::ratio(run[of], run[whole]))
 }
 
 /// Columns that have intervals in every output: the first so many.
@@ -78,11 +85,13 @@ pub(super) const WITH_INTERVALS: usize = 2;
 /// The column that figure 7 of ChronOS shows.
 pub(super) const MIGRATIONS: usize = 5;
 
+/// How many columns there are.
+const COUNT: usize = 9;
 /// The columns, in the order of the table.
-pub(super) const MEASURES: [Measure; 9] = [
+pub(super) const MEASURES: [Measure; COUNT] = [
     ratio("dsr", "deadline satisfaction ratio", JOBS, |run| part(run, 1, 0)),
     ratio("aur", "accrued utility ratio", "part of the utility", |run| part(run, 4, 5)),
-    ratio("missed", "missed deadlines", JOBS, |run| part(run, 1, 0).map(|met| 1.0 - met)),
+    ratio("missed", "missed deadlines", JOBS, |run| part(run, 1, 0).map(|met| WHOLE - met)),
     ratio("aborted", "aborted jobs", JOBS, |run| part(run, 3, 0)),
     number("preemptions", "preemptions", |run| counted(run, 7)),
     number("migrations", "migrations", |run| counted(run, 8)),
@@ -93,8 +102,8 @@ pub(super) const MEASURES: [Measure; 9] = [
 
 const JOBS: &str = "ratio of jobs";
 
-fn counted(run: &Run, of: usize) -> Option<f64> {
-    counts(run).then(|| run[of] as f64)
+fn counted(run: &Run, of: usize) -> Option<i128> {
+    counts(run).then(|| i128::try_from(run[of]).ok()).flatten()
 }
 
 const fn ratio(name: &'static str, title: &'static str, unit: &'static str, of: Read) -> Measure {
@@ -108,46 +117,81 @@ const fn number(name: &'static str, title: &'static str, of: Read) -> Measure {
 /// A run, and whether no priorities were found for it, so that they are deadline-monotonic.
 pub(super) type Counted = (Run, bool);
 
-/// Runs of one load by the number of the set or seed, each by policy.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Runs(pub(super) BTreeMap<u64, Vec<Counted>>);
+/// The runs of one load under one policy.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct OfPolicy {
+    /// Runs in which a job was counted.
+    pub(super) counted: u64,
+    /// Runs for which no priorities were found.
+    pub(super) fallbacks: u64,
+    /// The values of each measure.
+    pub(super) sums: [Sums; COUNT],
+    /// The differences from the policy that is compared with, of the same jobs.
+    pub(super) gains: [Sums; COUNT],
+}
+
+impl OfPolicy {
+    fn add(&mut self, other: &OfPolicy) -> Option<()> {
+        self.counted = self.counted.checked_add(other.counted)?;
+        self.fallbacks = self.fallbacks.checked_add(other.fallbacks)?;
+        let own = self.sums.iter_mut().chain(&mut self.gains);
+        own.zip(other.sums.iter().chain(&other.gains)).try_for_each(|(sum, more)| sum.add(more))
+    }
+}
+
+/// The runs of one load, by policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Runs(pub(super) Vec<OfPolicy>);
+
+impl Runs {
+    /// Adds a run under each policy. `None` if a sum is out of range.
+    pub(super) fn insert(&mut self, runs: &[Counted], against: Option<usize>) -> Option<()> {
+        for (sums, (run, fallback)) in self.0.iter_mut().zip(runs) {
+            sums.counted += u64::from(counts(run));
+            sums.fallbacks += u64::from(*fallback);
+            for (at, measure) in MEASURES.iter().enumerate() {
+                let Some(value) = (measure.of)(run) else { continue };
+                sums.sums[at].insert(value)?;
+                if let Some(other) = against.and_then(|against| (measure.of)(&runs[against].0)) {
+                    sums.gains[at].insert(value - other)?;
+                }
+            }
+        }
+        Some(())
+    }
+}
 
 impl Found for Runs {
-    fn zero(_: usize) -> Runs {
-        Runs::default()
+    fn zero(policies: usize) -> Runs {
+        Runs(vec![OfPolicy::default(); policies])
     }
 
     fn add(&mut self, other: &Runs) -> Option<()> {
-        self.0.extend(other.0.iter().map(|(number, runs)| (*number, runs.clone())));
-        Some(())
+        self.0.iter_mut().zip(&other.0).try_for_each(|(sums, more)| sums.add(more))
     }
 
-    /// A text for each run, since its numbers may be longer than those of JSON.
     fn cells(&self) -> Vec<Value> {
-        let text = |run: &Run| json!(run.map(|n| n.to_string()).join(" "));
-        let runs = || self.0.values().flatten();
-        vec![
-            runs().map(|(run, _)| text(run)).collect(),
-            runs().map(|(_, fallback)| json!(fallback)).collect(),
-            self.0.keys().map(|number| json!(number)).collect(),
-        ]
+        let texts = |sums: &[Sums]| sums.iter().map(Sums::text).collect::<Vec<String>>();
+        self.0.iter().map(|of| json!([of.counted, of.fallbacks, texts(&of.sums), texts(&of.gains)])).collect()
     }
 
     fn read(cells: &[Value]) -> Option<Runs> {
-        let run = |(run, fallback): (&Value, &Value)| -> Option<Counted> {
-            let numbers: Vec<u128> = run.as_str()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-            Some((numbers.try_into().ok()?, fallback.as_bool()?))
+        let sums = |cell: &Value| -> Option<[Sums; COUNT]> {
+            let texts = cell.as_array()?.iter().map(|text| Sums::read(text.as_str()?));
+            texts.collect::<Option<Vec<Sums>>>()?.try_into().ok()
         };
-        let [runs, fallbacks, numbers] = cells else { return None };
-        let (runs, fallbacks) = (runs.as_array()?, fallbacks.as_array()?);
-        let numbers: Vec<u64> = numbers.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
-        let policies = runs.len().checked_div(numbers.len()).filter(|n| *n > 0)?;
-        let runs: Vec<Counted> = runs.iter().zip(fallbacks).map(run).collect::<Option<_>>()?;
-        Some(Runs(numbers.into_iter().zip(runs.chunks(policies).map(<[Counted]>::to_vec)).collect()))
+        let policy = |cell: &Value| {
+            let (counted, fallbacks) = (cell[0].as_u64()?, cell[1].as_u64()?);
+            Some(OfPolicy { counted, fallbacks, sums: sums(&cell[2])?, gains: sums(&cell[3])? })
+        };
+        cells.iter().map(policy).collect::<Option<_>>().map(Runs)
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
-        let sound = |(run, _): &Counted| run[1] + run[2] <= run[0] && run[3] <= run[2] && run[4] <= run[5];
-        self.0.len() as u64 == sets && self.0.values().all(|runs| runs.len() == questions && runs.iter().all(sound))
+        let sound = |of: &OfPolicy| {
+            let counts = of.sums.iter().chain(&of.gains).map(|sums| sums.count);
+            of.counted <= sets && of.fallbacks <= sets && counts.max().unwrap_or(0) <= of.counted
+        };
+        self.0.len() == questions && self.0.iter().all(sound)
     }
 }
