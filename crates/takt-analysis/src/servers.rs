@@ -57,7 +57,10 @@ pub(crate) fn verdict(
         (Answer::No, _) => {
             let without = judge(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
             if without.schedulable == Answer::No {
-                let reason = format!("{}, even if servers have no work", without.reason);
+                let mut reason = format!("{}, even if servers have no work", without.reason);
+                if without.reason != found.reason {
+                    reason += &format!("; if they exhaust their budgets, {}", found.reason);
+                }
                 let Verdict { utilisation, hyperperiod, responses, .. } = found;
                 return Verdict { utilisation, hyperperiod, responses, reason, ..without };
             }
