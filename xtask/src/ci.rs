@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use takt_testing::Capability;
 
 /// The limit of all steps of a tier together. The last ones do not begin what would take longer.
@@ -100,6 +100,10 @@ const CI: &[Step] = &[
     // After the microcontroller, whose step has built `takt` in the same form.
     Step { name: "Python package", time: 350, run: |_, _| python::run() },
     Step { name: "job array under Slurm", time: 140, run: |_, _| cluster::run(None) },
+];
+
+/// The last steps, which do not all fit into the limit. The first of them is another one each day, so that none is skipped for long.
+const IN_TURN: &[Step] = &[
     Step { name: "virtual machines", time: 480, run: |until, _| vm::run(&vm::Options::until(until)) },
     Step { name: "service under systemd", time: 480, run: |until, _| vm::service::run(false, Some(until)) },
     Step { name: "64-bit ARM", time: 240, run: |_, _| aarch64::run() },
@@ -108,16 +112,18 @@ const CI: &[Step] = &[
 
 /// The tests that need neither long nor another machine.
 pub(crate) fn test() -> ExitCode {
-    run(TEST)
+    run(TEST.iter())
 }
 
 /// Those besides.
 pub(crate) fn ci() -> ExitCode {
-    run(CI)
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let first = (since.as_secs() / 86_400) as usize % IN_TURN.len();
+    run(CI.iter().chain(&IN_TURN[first..]).chain(&IN_TURN[..first]))
 }
 
 /// Runs the steps up to the first failure.
-fn run(steps: &[Step]) -> ExitCode {
+fn run<'s>(steps: impl Iterator<Item = &'s Step> + Clone) -> ExitCode {
     let has = |wanted: bool| {
         let names = Capability::ALL.into_iter().filter(|c| *c != Capability::Calm && c.is_present() == wanted);
         names.map(Capability::name).collect::<Vec<_>>().join(", ")
@@ -130,7 +136,7 @@ fn run(steps: &[Step]) -> ExitCode {
     let (mut passed, mut failed, mut skipped) = (0, None, Vec::new());
     let mut sums = Sums::default();
     let until = Instant::now() + TIME;
-    for step in steps {
+    for step in steps.clone() {
         println!("== {}", step.name);
         let start = Instant::now();
         let outcome = match step.time > 0 && start + Duration::from_secs(step.time) > until {
@@ -162,7 +168,7 @@ fn run(steps: &[Step]) -> ExitCode {
     }
     print!("{}", sums.failures);
     if let Some(name) = failed {
-        let rest: Vec<&str> = steps.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
+        let rest: Vec<&str> = steps.map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
         println!("FAILED: {name}; not run: {}", if rest.is_empty() { "none".into() } else { rest.join(", ") });
     }
     println!("{}", closing(&sums, [passed, usize::from(failed.is_some()), skipped.len()]));
