@@ -94,13 +94,37 @@ class Column {
     const value = this.unsigned();
     return value ? value - 1 : null;
   }
+  fit() {
+    if (this.read < this.next) return;
+    while (this.cut < this.cuts.length && this.cuts[this.cut][0] <= this.read) this.unit = this.cuts[this.cut++][1];
+    this.next = this.cut < this.cuts.length ? this.cuts[this.cut][0] : Infinity;
+  }
   scale() {
-    if (this.read >= this.next) {
-      while (this.cut < this.cuts.length && this.cuts[this.cut][0] <= this.read) this.unit = this.cuts[this.cut++][1];
-      this.next = this.cut < this.cuts.length ? this.cuts[this.cut][0] : Infinity;
-    }
+    this.fit();
     this.read++;
     return this.unit;
+  }
+  /** The next numbers, which are instants if they are `timed`. One by one they would take twice as long. */
+  many(count, signed, timed) {
+    const found = new Float64Array(count), bytes = this.bytes;
+    let at = this.at;
+    for (let i = 0; i < count;) {
+      if (timed) this.fit();
+      const unit = timed ? this.unit : 1, end = timed ? Math.min(count, i + this.next - this.read) : count;
+      if (timed) this.read += end - i;
+      for (; i < end; i++) {
+        let byte = bytes[at++], value = byte & 127;
+        for (let scale = 128; byte > 127; scale *= 128) {
+          byte = bytes[at++];
+          value += (byte & 127) * scale;
+        }
+        if (!signed) found[i] = value * unit;
+        else if (value < 0x80000000) found[i] = ((value >>> 1) ^ -(value & 1)) * unit;
+        else found[i] = (value % 2 ? -(value + 1) / 2 : value / 2) * unit;
+      }
+    }
+    this.at = at;
+    return found;
   }
   /** A difference of instants. */
   time() { const unit = this.scale(); return this.signed() * unit; }
@@ -168,28 +192,35 @@ async function read(id) {
   t.lanes = pieces.map(list => lane(t, list));
   return t;
 }
+/** Values at these indexes. */
+function inOrder(values, order) {
+  const found = new values.constructor(order.length);
+  for (let i = 0; i < found.length; i++) found[i] = values[order[i]];
+  return found;
+}
 /** Pieces are written at their stops, and are kept in the order of their starts. */
 function readPieces(t, c) {
   const {n, about} = t, free = new Float64Array(about.places.length), numbers = new Float64Array(about.tasks.length);
-  const order = new Uint32Array(n);
+  const order = new Uint32Array(n), {start, stop, task, place, job, how} = t;
+  task.set(c.pTask.many(n));
+  place.set(c.pPlace.many(n));
+  how.set(c.pHow.many(n));
+  const starts = c.pStart.many(n, true, true), lengths = c.pLength.many(n, false, true), decided = c.pDecided.many(n, false, true), jobs = c.pJob.many(n, true);
   let early = null, sorted = true;
   for (let i = 0; i < n; i++) {
-    const task = t.task[i] = c.pTask.unsigned(), place = t.place[i] = c.pPlace.unsigned();
-    const from = t.start[i] = free[place] + c.pStart.time();
-    t.stop[i] = free[place] = from + c.pLength.length();
-    const late = c.pDecided.length();
-    if (late > 0) (early ||= new Float64Array(n))[i] = late;
-    t.job[i] = numbers[task] += c.pJob.signed();
-    t.how[i] = c.pHow.unsigned();
+    const of = task[i], from = start[i] = free[place[i]] + starts[i];
+    stop[i] = free[place[i]] = from + lengths[i];
+    if (decided[i] > 0) early = decided;
+    job[i] = numbers[of] += jobs[i];
     // As many pieces have a later start and an earlier stop as there are CPUs, at most.
     let k = i;
-    while (k > 0 && (t.start[order[k - 1]] > from || t.start[order[k - 1]] === from && t.task[order[k - 1]] > task)) { order[k] = order[k - 1]; k--; }
+    while (k > 0 && (start[order[k - 1]] > from || start[order[k - 1]] === from && task[order[k - 1]] > of)) { order[k] = order[k - 1]; k--; }
     if (k < i) sorted = false;
     order[k] = i;
   }
   if (!sorted) {
-    for (const key of ['start', 'stop', 'task', 'place', 'job', 'how']) t[key] = t[key].map((_, i) => t[key][order[i]]);
-    if (early) early = early.map((_, i) => early[order[i]]);
+    for (const key of ['start', 'stop', 'task', 'place', 'job', 'how']) t[key] = inOrder(t[key], order);
+    if (early) early = inOrder(early, order);
   }
   // When the policy had decided.
   t.decided = early ? t.start.map((start, i) => start - early[i]) : t.start;
@@ -201,26 +232,39 @@ function readJobs(t, c, pieces) {
     end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), known: new Float64Array(count), consumed: new Float64Array(count).fill(NaN),
     handler: new Map(), pieces: pieces[task], filled: 0, sorted: true}));
   const numbers = new Float64Array(about.tasks.length), releases = numbers.slice(), periods = numbers.slice(), relatives = numbers.slice();
-  while (c.jTask.more) {
-    const task = c.jTask.unsigned(), j = t.jobs[task], i = j.filled++;
-    const number = j.number[i] = numbers[task] += c.jNumber.signed() + 1;
+  const all = about.jobs.reduce((sum, count) => sum + count, 0), tasks = c.jTask.many(all), hows = c.jHow.many(all);
+  let due = 0, over = 0;
+  for (let i = 0; i < all; i++) {
+    if (hows[i] & HAS_DEADLINE) due++;
+    if (hows[i] & 7) over++;
+  }
+  const follows = c.jNumber.many(all, true), distances = c.jRelease.many(all, true, true), known = c.jKnown.many(all, false, true);
+  const deadlines = c.jDeadline.many(due, true, true), ends = c.jEnd.many(over, true, true), consumed = c.jConsumed.many(over, true);
+  due = over = 0;
+  for (let k = 0; k < all; k++) {
+    const task = tasks[k], j = t.jobs[task], i = j.filled++;
+    const number = j.number[i] = numbers[task] += follows[k] + 1;
     if (i && number < j.number[i - 1]) j.sorted = false;
-    const release = j.release[i] = releases[task] += periods[task] += c.jRelease.time();
-    j.known[i] = release + c.jKnown.length();
-    j.how[i] = c.jHow.unsigned();
-    if (j.how[i] & HAS_DEADLINE) j.deadline[i] = release + (relatives[task] += c.jDeadline.time());
+    const release = j.release[i] = releases[task] += periods[task] += distances[k];
+    j.known[i] = release + known[k];
+    j.how[i] = hows[k];
+    if (hows[k] & HAS_DEADLINE) j.deadline[i] = release + (relatives[task] += deadlines[due++]);
     // The distances from the last piece of the job, and from the time for which it ran, which follow below.
-    if (j.how[i] & 7) { j.end[i] = c.jEnd.time(); j.consumed[i] = c.jConsumed.signed(); }
+    if (hows[k] & 7) { j.end[i] = ends[over]; j.consumed[i] = consumed[over++]; }
   }
   for (const j of t.jobs) {
     const count = j.number.length;
     if (!j.sorted) {
       const order = Array.from(j.number.keys()).sort((a, b) => j.number[a] - j.number[b]);
-      for (const key of ['number', 'release', 'deadline', 'end', 'how', 'known', 'consumed']) j[key] = j[key].map((_, i) => j[key][order[i]]);
+      for (const key of ['number', 'release', 'deadline', 'end', 'how', 'known', 'consumed']) j[key] = inOrder(j[key], order);
     }
     const last = j.release.slice(), ran = new Float64Array(count);
-    for (const p of j.pieces) {
-      const i = t.how[p] & OF_HANDLER ? -1 : indexOf(j, t.job[p]);
+    const {pieces} = j;
+    for (let k = 0, i = 0; k < pieces.length; k++) {
+      const p = pieces[k];
+      if (t.how[p] & OF_HANDLER) continue;
+      // Mostly it is of the job of the piece before, or of the next job.
+      if (j.number[i] !== t.job[p] && j.number[++i] !== t.job[p]) i = indexOf(j, t.job[p]);
       if (i >= 0) { last[i] = t.stop[p]; ran[i] += t.stop[p] - t.start[p]; }
     }
     const signals = about.tasks[j.task].signals;
