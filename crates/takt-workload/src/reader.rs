@@ -5,7 +5,6 @@ use crate::code::Code;
 use crate::declared::{Resources, Servers};
 use crate::diagnostic::{self, Diagnostic};
 use crate::node::{Entry, Kind, Node, Place};
-use crate::reading::Unreadable;
 use crate::settings::Client;
 use crate::source::Source;
 use crate::text::clipped;
@@ -86,15 +85,6 @@ impl Reader {
     pub fn faults(mut self) -> Vec<Diagnostic> {
         diagnostic::sort(&mut self.diagnostics);
         self.diagnostics
-    }
-
-    /// Reads another file that the text names.
-    pub(crate) fn file(&mut self, name: &str) -> Result<Source, Box<Unreadable>> {
-        let source = Source::among(&self.texts, &self.directory.join(name))?;
-        if !self.files.contains(&source) {
-            self.files.push(source.clone());
-        }
-        Ok(source)
     }
 
     /// Adds a fault.

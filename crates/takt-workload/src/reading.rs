@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::reader::Reader;
 use crate::source::{INLINE, MAX_BYTES, Source, remedy};
 use std::io::Read;
 use std::path::Path;
@@ -27,6 +28,17 @@ impl Unreadable {
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         self.diagnostic.render(&self.source, color)
+    }
+}
+
+impl Reader {
+    /// Reads another file that the text names.
+    pub(crate) fn file(&mut self, name: &str) -> Result<Source, Box<Unreadable>> {
+        let source = Source::among(&self.texts, &self.directory.join(name))?;
+        if !self.files.contains(&source) {
+            self.files.push(source.clone());
+        }
+        Ok(source)
     }
 }
 

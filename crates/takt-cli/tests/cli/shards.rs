@@ -304,7 +304,7 @@ fn states_are_small() {
     assert!(many < few + 500, "{few} bytes of 50 runs, {many} of 1000");
 }
 
-/// Rows of single sets are in a file beside the state. What an interruption leaves at its end is cut off, and other damage is refused.
+/// Rows of single sets are in a file beside the state. Bytes that an interruption leaves at its end are cut off, and other damage is refused.
 #[test]
 fn rows_beside_a_state() {
     let room = Room::new();
@@ -333,13 +333,13 @@ fn rows_beside_a_state() {
     }
     // Without the rows, the results stand.
     merge(&room, &["p1".into()], &[]).expect(0);
-    // A file of somebody else is not overwritten, and the rows are no output.
+    // A file of another kind is not overwritten, and the rows are no output.
     fs::write(room.path("p2.rows"), "mine").unwrap();
     let other = [ANALYTIC, &["--keep-sets", "--state", "p2"]].concat();
     refused(room.takt(&other), 2, &["error[file-exists]: `p2.rows`"]);
     assert_eq!(room.text("p2.rows"), "mine");
     refused(room.takt(&[ANALYTIC, &["--state", "p3", "--runs", "p3.rows"]].concat()), 2, &["error[same-file]: "]);
-    // A state that does not have them is told before the work.
+    // A state that does not have them is refused before the work.
     room.takt(&[ANALYTIC, &["--state", "p4"]].concat()).expect(0);
     let says = ["error[other-record]: `p4` has no rows of single sets", "`--keep-sets`"];
     refused(room.takt(&[ANALYTIC, &["--state", "p4", "--runs", "r4.csv"]].concat()), 2, &says);
@@ -500,7 +500,7 @@ fn unfinished_copies_of_a_part_are_united() {
     let done = merge(&room, &parts, &["--runs", "merged.csv"]).expect(0);
     assert_eq!((&done.stdout, room.text("merged.csv")), (&whole, room.text("whole.csv")));
     assert!(done.stderr.contains("note: part 2/2 is in ") && done.stderr.contains("count once"), "{}", done.stderr);
-    // What both lack is missing.
+    // Sets that both lack are missing.
     lacks("copy", 0);
     refused(merge(&room, &parts, &[]), 1, &["error[incomplete-record]: ", "part 2/2 (`p2`"]);
     let csv = merge(&room, &parts, &["--partial", "--runs", "merged.csv"]).expect(0).stdout;

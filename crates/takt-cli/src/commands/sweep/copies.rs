@@ -1,12 +1,12 @@
 //! `takt sweep copies`: how many instances of a program policies bear, and how often each gets its work done.
 
 use super::curves::{self, Dot, Panel, Picture};
-use super::experiment::{self, Common, Results, Singles};
+use super::experiment::{self, Common, Singles};
 use super::fingerprint::fingerprint;
 use super::load::{Policies, Seeds, cells, described, late_text, millionths, policies, runs_of, seeds};
 use super::part::Block;
 use super::singles::quoted;
-use super::state::{Found, Subject};
+use super::state::{Found, Results, Subject};
 use super::statistics::{self, Mean, WHOLE, mean};
 use crate::failure::Failure;
 use crate::files::{self, ready};

@@ -5,7 +5,7 @@ use super::page::{self, Texts};
 use super::part::{Block, Layout, Part, part};
 use super::parts::Parts;
 use super::singles::{Rows, beside};
-use super::state::{Found, State, Subject, command_of, out_of_range, own_arguments};
+use super::state::{Found, Results, State, Subject, command_of, out_of_range, own_arguments};
 use crate::failure::Failure;
 use crate::files;
 use crate::parallel;
@@ -166,14 +166,6 @@ impl Drop for Ends {
     }
 }
 
-/// The results of an experiment.
-pub(super) struct Results<T> {
-    /// The number of sets or runs and the results of each point.
-    pub(super) points: Vec<(u64, T)>,
-    /// The rows of single sets or runs, where they are wanted.
-    pub(super) rows: Rows,
-}
-
 /// Whether single sets or runs are to be kept, and whether they are an output.
 #[derive(Clone, Copy)]
 pub(super) struct Singles {
@@ -182,7 +174,7 @@ pub(super) struct Singles {
 }
 
 /// Asks about each block of sets or runs of the part, but for those in the state. `work` gives the results of a block, and rows of its sets or runs
-/// if it is told that they are kept. The results are the same whatever the number of threads; `None` of a part, whose results are in its state alone.
+/// if these are kept. The results are the same whatever the number of threads; `None` of a part, whose results are in its state alone.
 ///
 /// # Errors
 /// The first one of `work` by the order of blocks, or that of a state which cannot be read or kept.

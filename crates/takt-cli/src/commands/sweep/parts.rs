@@ -1,9 +1,8 @@
 //! The results of all parts of an experiment, from their states.
 
-use super::experiment::Results;
 use super::part::{Layout, Part};
 use super::singles::{Rows, beside};
-use super::state::{self, Done, Found, Header, Subject, difference, out_of_range, without_rows};
+use super::state::{self, Done, Found, Header, Results, Subject, difference, out_of_range, without_rows};
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

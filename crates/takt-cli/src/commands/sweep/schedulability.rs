@@ -1,13 +1,13 @@
 //! `takt sweep schedulability`: the part of task sets that each test accepts, over the total utilisation.
 
 use super::curves::{Dot, Panel, Picture};
-use super::experiment::{self, Common, Results, Singles};
+use super::experiment::{self, Common, Singles};
 use super::fingerprint::fingerprint;
 use super::generate::{self, SetArgs};
 use super::part::{Block, SETS_MOST};
 use super::points::{Points, points, ratio};
 use super::singles;
-use super::state::{Found, Subject};
+use super::state::{Found, Results, Subject};
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::input::{Priorities, duration, placement, priorities_of_sets};

@@ -1,6 +1,6 @@
 //! The rows of single runs or sets, in a file beside the state of their experiment.
 //!
-//! Rows are appended, and the state says how many bytes are its own. What an interruption leaves behind these is cut off by the next call.
+//! Rows are appended, and the state says how many bytes are its own. The next call cuts off bytes that an interruption leaves behind these.
 
 use super::fingerprint::{BASIS, continued};
 use crate::failure::Failure;

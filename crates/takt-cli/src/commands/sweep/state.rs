@@ -39,11 +39,19 @@ pub(super) struct Subject {
     pub(super) setup: Value,
     /// The files that it reads.
     pub(super) files: Vec<Source>,
-    /// What a point has many of: `sets` or `runs`.
+    /// A point has many of these: `sets` or `runs`.
     pub(super) unit: &'static str,
     /// Tests or policies that are asked about each set.
     pub(super) questions: usize,
     pub(super) layout: Layout,
+}
+
+/// The results of an experiment.
+pub(super) struct Results<T> {
+    /// The number of sets or runs and the results of each point.
+    pub(super) points: Vec<(u64, T)>,
+    /// The rows of single sets or runs, where they are wanted.
+    pub(super) rows: Rows,
 }
 
 /// Marks the file as a state.
@@ -60,6 +68,8 @@ pub(super) struct Header {
     pub(super) command: String,
     pub(super) version: String,
     pub(super) part: Part,
+    /// As that of [`Subject`].
+    pub(super) unit: String,
     /// The number of sets of a block.
     pub(super) block: u64,
     /// The number of sets of each point, in all parts.
@@ -82,6 +92,7 @@ impl Header {
             command: subject.command.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             part: layout.part,
+            unit: subject.unit.into(),
             block: layout.size,
             sets: layout.sets.clone(),
             setup: subject.setup.clone(),
@@ -122,12 +133,8 @@ impl Header {
     /// The same without the name of the state.
     fn made_by(&self, part: Part) -> String {
         let shard = if part == Part::WHOLE { String::new() } else { format!(" --shard {part}") };
-        let keep = match (&self.singles, self.command.as_str()) {
-            (None, _) => "",
-            (Some(_), super::schedulability::COMMAND) => " --keep-sets",
-            (Some(_), _) => " --keep-runs",
-        };
-        command_of(&self.arguments) + keep + &shard
+        let keep = self.singles.map_or_else(String::new, |_| format!(" --keep-{}", self.unit));
+        command_of(&self.arguments) + &keep + &shard
     }
 }
 

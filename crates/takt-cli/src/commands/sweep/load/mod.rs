@@ -5,9 +5,9 @@ mod cases;
 mod report;
 mod runs;
 
-use super::experiment::{self, Results, Singles};
+use super::experiment::{self, Singles};
 use super::singles;
-use super::state::Subject;
+use super::state::{Results, Subject};
 use crate::files::{self, ready};
 use crate::outcome::{Outcome, Verdict};
 pub(super) use args::{Args, Policies, Seeds, late_text, policies, seeds};
