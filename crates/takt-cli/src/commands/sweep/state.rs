@@ -220,6 +220,14 @@ pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), F
     let bytes = files::contents(path)?;
     let text = String::from_utf8_lossy(&bytes);
     let file = serde_json::from_str::<Value>(&text).ok();
+    let seal = unsealed(&text);
+    if let Some((command, false)) = &seal {
+        let again = command.as_ref().map(|command| {
+            format!("remove it, and make it again: `{}`, as far as it can be read", with_state(command, path))
+        });
+        let message = format!("`{name}` is damaged: its checksum is another one");
+        return Err(Failure::input(Code::DamagedFile, message, again.as_deref().unwrap_or(way_out)));
+    }
     let format = file.as_ref().and_then(|file| file["format"].as_str());
     if format.is_some_and(|format| format != FORMAT && format.starts_with(ANY)) {
         let message = format!("`{name}` is a state of another version, which this one cannot continue");
@@ -228,14 +236,6 @@ pub(super) fn read(path: &Path, way_out: &str) -> Result<(Header, Vec<Value>), F
             message,
             "continue it by that version, or make it again under another name",
         ));
-    }
-    let seal = unsealed(&text);
-    if let Some((command, false)) = &seal {
-        let again = command.as_ref().map(|command| {
-            format!("remove it, and make it again: `{}`, as far as it can be read", with_state(command, path))
-        });
-        let message = format!("`{name}` is damaged: its checksum is another one");
-        return Err(Failure::input(Code::DamagedFile, message, again.as_deref().unwrap_or(way_out)));
     }
     let Some(mut file) = file.filter(|_| seal.is_some()).filter(|file| file["format"] == FORMAT) else {
         return Err(Failure::input(
