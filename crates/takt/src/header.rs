@@ -27,16 +27,17 @@ pub fn with_power(mut header: Header, workload: &Workload, platform: &Platform) 
 pub fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let (system, policy) = (&workload.system, workload.policy());
     let own_domains = workload.handed.as_ref().map_or(usize::MAX, |handed| handed.own_domains);
-    // Charts show the tasks of each band together.
-    let mut bands = vec![None; system.tasks.len()];
-    for (domain, name) in system.domains.iter().zip(&workload.domains) {
-        if let Some(band) = system.band(domain) {
-            domain.tasks.iter().for_each(|task| bands[task.index()] = Some(format!("{name} (band {band})")));
-        }
+    // Charts show the tasks of each domain together. The domains of the kernel's classes have no names.
+    let mut domains = vec![None; system.tasks.len()];
+    for (domain, name) in
+        system.domains.iter().zip(&workload.domains).take(own_domains).filter(|(_, name)| !name.is_empty())
+    {
+        let title = system.band(domain).map_or_else(|| name.clone(), |band| format!("{name} (band {band})"));
+        domain.tasks.iter().for_each(|task| domains[task.index()] = Some(title.clone()));
     }
-    let label = |((info, task), band): ((&takt_workload::TaskInfo, &Task), Option<String>)| TaskLabel {
+    let label = |((info, task), domain): ((&takt_workload::TaskInfo, &Task), Option<String>)| TaskLabel {
         name: info.name.clone(),
-        partition: info.partition.map(|p| workload.partitions[p].clone()).or(band),
+        partition: info.partition.map(|p| workload.partitions[p].clone()).or(domain),
         pid: None,
         class: info.class.filter(|_| workload.handed.is_some()).map(|class| class.to_string()),
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
@@ -56,7 +57,7 @@ pub fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Head
         places: system.places(),
         real_places: Vec::new(),
         kernel_cpus: workload.handed.as_ref().map_or(CpuSet::EMPTY, |handed| handed.cpus),
-        tasks: workload.tasks.iter().zip(&system.tasks).zip(bands).map(label).collect(),
+        tasks: workload.tasks.iter().zip(&system.tasks).zip(domains).map(label).collect(),
         resources: workload.resources.clone(),
         // Records of switches name domains by number, also where the file has one policy.
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
