@@ -1,10 +1,12 @@
-//! `cargo xtask cluster`: the job array of `docs/clusters.md` under Slurm, on two nodes of this machine, of which one is killed in the middle.
+//! `cargo xtask cluster`: the job array of `docs/clusters.md` under Slurm, on two nodes of this machine, of which one is killed in the middle. Then a job of the
+//! same script reaches its time limit, and is queued again until it is complete.
 //!
 //! All daemons are private: their configuration, key, sockets and states lie in a temporary folder, and their ports are free ones. They end with this
 //! command, and so do the processes of their jobs, which have the path of that configuration in their environments.
 
-use crate::workspace::{Outcome, built, root};
+use crate::workspace::{Outcome, built, in_ci, root};
 use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +19,12 @@ const PACKAGES: &str = "slurmctld slurmd slurm-client munge";
 /// Parts of the array, and nodes with a CPU each.
 const PARTS: usize = 4;
 const NODES: [&str; 2] = ["n1", "n2"];
-/// The experiment: a part takes some seconds, and saves its state every two.
-const EXPERIMENT: [&str; 8] = ["sweep", "schedulability", "--cpus", "4", "--sets", "1800", "--threads", "1"];
+/// The sets of the experiment: a part takes some seconds, and saves its state every two.
+const SETS: u32 = 1800;
+/// The time that the job with a time limit has to work for. Slurm looks for its signal every 30 s, and sends it 10 to 40 s after the start.
+const BEYOND: Duration = Duration::from_secs(50);
+/// Changes of the script that give it the least time limit.
+const LIMITED: [(&str, &str); 2] = [("--time=02:00:00", "--time=00:01:00"), ("B:TERM@60", "B:TERM@50")];
 /// The node is killed when a part on it has worked for so long.
 const WORKED: Duration = Duration::from_secs(3);
 /// Everything together ends by then.
@@ -43,13 +49,11 @@ pub(crate) fn run(takt: Option<&str>) -> Outcome {
     };
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
+        Err(error) if in_ci() => return Outcome::Failed(format!("the daemons of Slurm do not start: {error:#}")),
         Err(error) => return Outcome::Skipped(format!("the daemons of Slurm do not work here: {error:#}")),
     };
-    match experiment(&takt, cluster) {
-        Ok(told) => {
-            println!("{told}");
-            Outcome::Passed
-        }
+    match experiments(&takt, cluster) {
+        Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     }
 }
@@ -234,40 +238,67 @@ fn random() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The script of the documentation, for this experiment.
-fn script() -> Result<String> {
+/// An experiment over so many sets.
+fn command(sets: u32) -> [String; 8] {
+    ["sweep", "schedulability", "--cpus", "4", "--sets", &sets.to_string(), "--threads", "1"].map(str::to_owned)
+}
+
+/// The script of the documentation, for this experiment in so many parts.
+fn script(parts: usize, sets: u32, changes: &[(&str, &str)]) -> Result<String> {
     let path = root().join("docs/clusters.md");
     let text = fs::read_to_string(&path)?;
     let begin = text.find("#!/bin/bash").with_context(|| format!("{} has no script", path.display()))?;
     let block = &text[begin..];
     let block = &block[..block.find("```").context("the script has no end")?];
-    let (head, command) = block.split_once("exec takt ").context("the script runs no takt")?;
-    let place = command.find("--shard").context("the script computes no part")?;
-    ensure!(head.contains("--array=1-40"), "the script has no array of 40 parts");
-    let head = head.replace("--array=1-40", &format!("--array=1-{PARTS}"));
-    Ok(format!("{head}exec takt {} {}", EXPERIMENT.join(" "), &command[place..]))
+    let (head, old) = block.split_once("exec takt ").context("the script runs no takt")?;
+    let place = old.find("--shard").context("the script computes no part")?;
+    let mut head = head.to_owned();
+    for (from, to) in [("--array=1-40", &*format!("--array=1-{parts}"))].iter().chain(changes) {
+        ensure!(head.contains(from), "the script has no `{from}`");
+        head = head.replace(from, to);
+    }
+    Ok(format!("{head}exec takt {} {}", command(sets).join(" "), &old[place..]))
 }
 
-fn experiment(takt: &Path, mut cluster: Cluster) -> Result<String> {
+/// An experiment in one piece.
+fn whole(takt: &Path, sets: u32) -> Command {
+    let mut whole = Command::new(takt);
+    whole.args(command(sets)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    whole
+}
+
+fn experiments(takt: &Path, mut cluster: Cluster) -> Result<()> {
     let folder = takt.parent().context("takt has a folder")?;
-    let work = cluster.path("work");
-    let whole = Command::new(takt).args(EXPERIMENT).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
-    ensure!(whole.status.success(), "takt {}: {}", EXPERIMENT.join(" "), whole.status);
-    fs::write(work.join("sweep.sbatch"), script()?)?;
     let path = std::env::join_paths(
         std::iter::once(folder.to_path_buf())
             .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     )?;
-    let submit = |cluster: &Cluster, arguments: &[&str]| -> Result<String> {
-        let mut command = cluster.slurm("sbatch", &["--parsable"]);
-        let output = command.args(arguments).current_dir(&work).env("PATH", &path).stdin(Stdio::null()).output()?;
-        ensure!(output.status.success(), "sbatch: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let array = submit(&cluster, &["sweep.sbatch"])?;
+    let began = Instant::now();
+    let expected = whole(takt, SETS).output()?;
+    ensure!(expected.status.success(), "takt {}: {}", command(SETS).join(" "), expected.status);
+    let each = began.elapsed() / SETS;
+    println!("{}", with_a_dead_node(&path, &mut cluster, &expected.stdout)?);
+    let sets = (BEYOND.as_micros() / each.as_micros().max(1)) as u32;
+    println!("{}", with_a_time_limit(takt, &path, &mut cluster, sets)?);
+    Ok(())
+}
+
+/// Submits a job in a folder, where the program is in the search path, and gives its number.
+fn submit(cluster: &Cluster, folder: &Path, path: &OsStr, arguments: &[&str]) -> Result<String> {
+    let mut command = cluster.slurm("sbatch", &["--parsable"]);
+    let output = command.args(arguments).current_dir(folder).env("PATH", path).stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "sbatch: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// A node is killed while it works. The parts begin again by themselves, and the merge waits for them.
+fn with_a_dead_node(path: &OsStr, cluster: &mut Cluster, expected: &[u8]) -> Result<String> {
+    let work = cluster.path("work");
+    fs::write(work.join("sweep.sbatch"), script(PARTS, SETS, &[])?)?;
+    let array = submit(cluster, &work, path, &["sweep.sbatch"])?;
     let dependency = format!("--dependency=afterok:{array}");
-    let merges =
-        submit(&cluster, &[&dependency, "--output=merge.log", "--wrap", "takt sweep merge part-* > merged.csv"])?;
+    let merge = [&dependency, "--output=merge.log", "--wrap", "takt sweep merge part-* > merged.csv"];
+    let merges = submit(cluster, &work, path, &merge)?;
     let mut since = None;
     cluster.wait("no part has worked on the node that is to be killed", |cluster| {
         let works = !cluster.processes(Some(NODES[1])).is_empty();
@@ -286,15 +317,53 @@ fn experiment(takt: &Path, mut cluster: Cluster) -> Result<String> {
     let merged = fs::read(work.join("merged.csv")).unwrap_or_default();
     let logs = || fs::read_to_string(work.join("merge.log")).unwrap_or_default();
     ensure!(restarts > 0, "no part was started again");
-    ensure!(merged == whole.stdout, "the merged parts differ from the experiment in one piece: {}", logs());
+    ensure!(merged == expected, "the merged parts differ from the experiment in one piece: {}", logs());
     let rows = String::from_utf8_lossy(&merged).lines().count() - 1;
     Ok(format!(
-        "{PARTS} parts of {} sets at {rows} points on {} nodes; {} was killed with {killed} processes, {restarts} parts began again; \
+        "{PARTS} parts of {SETS} sets at {rows} points on {} nodes; {} was killed with {killed} processes, {restarts} parts began again; \
          the merge is byte-equal",
-        EXPERIMENT[5],
         NODES.len(),
         NODES[1]
     ))
+}
+
+/// A job reaches its time limit: it saves its state, says so, and continues when it is queued again.
+fn with_a_time_limit(takt: &Path, path: &OsStr, cluster: &mut Cluster, sets: u32) -> Result<String> {
+    let work = cluster.path("limited");
+    fs::create_dir(&work)?;
+    fs::write(work.join("sweep.sbatch"), script(1, sets, &LIMITED)?)?;
+    let job = submit(cluster, &work, path, &["sweep.sbatch"])?;
+    // It ends with the cluster, as jobs do.
+    let expected = whole(takt, sets).env("SLURM_CONF", cluster.path("slurm.conf")).spawn()?;
+    let (mut signals, mut saved) = (0, String::new());
+    loop {
+        let mut state = String::new();
+        cluster.wait("the job with a time limit has not ended", |cluster| {
+            let shown = cluster.ask("scontrol", &["show", "job", "--oneliner", &job])?;
+            let known = shown.split_whitespace().find_map(|word| word.strip_prefix("JobState="));
+            state = known.with_context(|| format!("there is no job {job}: {shown}"))?.to_owned();
+            Ok(!matches!(&*state, "PENDING" | "CONFIGURING" | "RUNNING" | "COMPLETING" | "REQUEUED"))
+        })?;
+        if state == "COMPLETED" {
+            break;
+        }
+        let log = fs::read_to_string(work.join("sweep-1.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| line.starts_with("interrupted: `part-1` keeps ")).collect();
+        ensure!(lines.len() == signals + 1, "the job ended in the state {state}, without a message: {log}");
+        (signals, saved) = (lines.len(), lines[signals].to_owned());
+        ensure!(cluster.ask("scontrol", &["requeue", &job])?.is_empty(), "the job cannot be queued again");
+    }
+    ensure!(signals > 0, "the job ended before its time limit, over {sets} sets");
+    let expected = expected.wait_with_output()?;
+    ensure!(expected.status.success(), "takt {}: {}", command(sets).join(" "), expected.status);
+    let merged = Command::new(takt).args(["sweep", "merge", "part-1"]).current_dir(&work).output()?;
+    let error = || String::from_utf8_lossy(&merged.stderr).into_owned();
+    ensure!(
+        merged.stdout == expected.stdout,
+        "the continued job differs from the experiment in one piece: {}",
+        error()
+    );
+    Ok(format!("a job over {sets} sets got {signals} times SIGTERM before its time limit ({saved}); it is byte-equal"))
 }
 
 #[cfg(test)]
@@ -303,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_script_is_that_of_the_documentation() {
-        let script = script().unwrap();
+        let script = script(PARTS, SETS, &[]).unwrap();
         assert!(script.starts_with("#!/bin/bash\n#SBATCH "), "{script}");
         for part in
             ["--array=1-4", "--requeue", "--shard \"$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT\"", "--sets 1800"]
@@ -311,5 +380,7 @@ mod tests {
             assert!(script.contains(part), "{part}: {script}");
         }
         assert_eq!(script.matches("exec takt").count(), 1);
+        let limited = super::script(1, SETS, &LIMITED).unwrap();
+        assert!(limited.contains("--time=00:01:00") && limited.contains("--signal=B:TERM@50"), "{limited}");
     }
 }

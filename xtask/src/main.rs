@@ -46,7 +46,7 @@ usage: cargo xtask COMMAND
      --verbose       the whole console
   service [--verbose]  the unit files of contrib/systemd under systemd, booted in a virtual machine
   aarch64            takt for 64-bit ARM: it builds, and under emulation it writes the same bytes as here
-  cluster [TAKT]     the job array of docs/clusters.md under Slurm, on two nodes of this machine, of which one is killed
+  cluster [TAKT]     the job array of docs/clusters.md under Slurm, on two nodes of this machine, of which one is killed; a job at its time limit
   deb [OPTIONS]      Debian packages: the program, manual pages, completions, the link demos-sched, unit files
      --arch NAME     amd64 or arm64; both by default
      --out DIRECTORY  target/deb by default
