@@ -112,6 +112,13 @@ pub(crate) struct Records {
     lost: u64,
 }
 
+impl Drop for Records {
+    /// The processes of the run are ended meanwhile.
+    fn drop(&mut self) {
+        self.switches.close_beside();
+    }
+}
+
 impl Records {
     fn follow(&mut self, task: TaskId, threads: &[i32]) {
         let now = timer::now();
