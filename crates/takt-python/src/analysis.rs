@@ -186,13 +186,12 @@ pub(crate) fn generate(
         }
     };
     let recipe = Recipe { generator, total, grid, seed };
-    let rows = native(py, move |wanted| {
+    let table = native(py, move |wanted| {
         let mut rows = Vec::new();
         for set in (0..sets).take_while(|_| wanted.holds()) {
             rows.extend(takt::generate::generate(&recipe, set)?);
         }
-        Ok(rows)
+        Ok(takt::table::Table::of_sets(&rows))
     })?;
-    let rows = rows.map_err(|error: takt::Error| raised(py, error))?;
-    Table::new(takt::table::Table::of_sets(&rows))
+    Table::new(table.map_err(|error: takt::Error| raised(py, error))?)
 }

@@ -149,26 +149,45 @@ fn columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u64>)>> {
             Some(list) => values.call_method0(list)?,
             None => values,
         };
-        let cells = values.try_iter()?.enumerate().map(|(row, cell)| whole(&text, row, &cell?));
-        let cells = cells.collect::<PyResult<_>>()?;
+        let (mut cells, mut rest) = (Vec::new(), values.try_iter()?.enumerate());
+        while let Some((row, cell)) = rest.next() {
+            let cell = cell?;
+            cells.push(whole(&text, row, &cell).map_err(|error| {
+                // A missing value makes floats of the others in a column of pandas.
+                let missing = cell.is_instance_of::<PyFloat>().then(|| rest.find_map(missing_in)).flatten();
+                missing.map_or(error, |row| missing_cell(&text, row))
+            })?);
+        }
         columns.push((text, cells));
     }
     Ok(columns)
 }
 
+/// The row of this cell, if its value is missing.
+fn missing_in((row, cell): (usize, PyResult<Bound<'_, PyAny>>)) -> Option<usize> {
+    cell.is_ok_and(|cell| is_missing(&cell)).then_some(row)
+}
+
+fn is_missing(cell: &Bound<'_, PyAny>) -> bool {
+    cell.is_none() || cell.cast::<PyFloat>().is_ok_and(|float| float.value().is_nan())
+}
+
+fn missing_cell(column: &str, row: usize) -> PyErr {
+    wrong_cell(column, row, "the value is missing")
+}
+
+fn wrong_cell(column: &str, row: usize, what: &str) -> PyErr {
+    value(format!("column `{column}`, row {row}: {what}"))
+}
+
 /// A cell: a whole number, not below zero.
 fn whole(column: &str, row: usize, cell: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let wrong = |what: String| value(format!("column `{column}`, row {row}: {what}"));
-    if cell.is_none() {
-        return Err(wrong("the value is missing".into()));
+    if is_missing(cell) {
+        return Err(missing_cell(column, row));
     }
-    if let Ok(float) = cell.cast::<PyFloat>() {
-        let what = if float.value().is_nan() {
-            "the value is missing".into()
-        } else {
-            format!("{cell} is a float, not a whole number")
-        };
-        return Err(wrong(what));
+    let wrong = |what: String| wrong_cell(column, row, &what);
+    if cell.is_instance_of::<PyFloat>() {
+        return Err(wrong(format!("{cell} is a float, not a whole number")));
     }
     // Numbers of numpy are no `int`, and give one by `__index__`.
     let number = cell.call_method0("__index__").map_err(|_| wrong(format!("{} is no number", shown(cell))))?;
