@@ -118,31 +118,48 @@ pub(crate) fn native() -> Result<Machine> {
 /// # Errors
 /// When it cannot be built.
 pub(crate) fn build(machine: Machine, profile: &str) -> Result<PathBuf> {
-    let metadata = metadata()?;
-    let target = metadata["target_directory"].as_str().context("no target directory")?;
-    build_in(&root(), target.as_ref(), machine, profile)
+    build_in(&root(), &target_directory()?, machine, profile)
 }
 
-/// Builds the static `takt` of a folder for a kind of machine, and gives its path in the folder `target`. Rust's own linker and C library serve for each of
-/// them. No program has a path of this machine, and a program for users has the commit in its version.
+/// Builds the static program of the Python package, as for users.
+///
+/// # Errors
+/// When it cannot be built.
+pub(crate) fn build_helper(machine: Machine) -> Result<PathBuf> {
+    let arguments = ["--quiet", "--bin", "takt-helper", "--features", "helper"];
+    build_program(&root(), &target_directory()?, machine, PROFILE, &arguments).map(|folder| folder.join("takt-helper"))
+}
+
+/// The folder of what Cargo builds.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    Ok(PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?))
+}
+
+/// Builds the static `takt` of a folder for a kind of machine, and gives its path in the folder `target`.
 ///
 /// # Errors
 /// When it cannot be built.
 pub(crate) fn build_in(folder: &Path, target: &Path, machine: Machine, profile: &str) -> Result<PathBuf> {
+    build_program(folder, target, machine, profile, &["--bin", "takt"]).map(|folder| folder.join("takt"))
+}
+
+/// Builds a static program of the package `takt-rt-cli`, and gives its folder. Rust's own linker and C library serve for each kind of machine. No program
+/// has a path of this machine, and a program for users has the commit in its version.
+fn build_program(folder: &Path, target: &Path, machine: Machine, profile: &str, arguments: &[&str]) -> Result<PathBuf> {
     ensure!(
         has_target(machine.target()),
         "the Rust target {0} is not installed: rustup target add {0}",
         machine.target()
     );
-    let mut command = cargo(&["build", "--locked", "-p", "takt-rt-cli", "--bin", "takt", "--profile", profile]);
-    command.current_dir(folder).arg("--target-dir").arg(target);
+    let mut command = cargo(&["build", "--locked", "-p", "takt-rt-cli", "--profile", profile]);
+    command.args(arguments).current_dir(folder).arg("--target-dir").arg(target);
     command.args(["--target", machine.target()]).envs(linker(machine)).env(FLAGS, remapped(folder)?);
     if profile == PROFILE {
         command.env("TAKT_VERSION", full_version()?).env("CARGO_INCREMENTAL", "0");
     }
     let built = command.status()?;
     ensure!(built.success(), "takt cannot be built for {}: {built}", machine.target());
-    Ok(target.join(machine.target()).join(profile).join("takt"))
+    Ok(target.join(machine.target()).join(profile))
 }
 
 /// The variable that tells Cargo the linker for a kind of machine, where that is another one than this.

@@ -1,10 +1,10 @@
 //! `cargo xtask python`: the wheel of the Python package, in an empty environment, with its tests, its notebooks and its types.
 //!
-//! Zig links the wheel for an old C library, so that one wheel is for all distributions of Linux. `abi3audit` checks that it needs no more of Python
-//! than its name says, and Debian's suites with other interpreters install and test it.
+//! The tests have the wheel that users get. Zig links it for an old C library, so that one wheel is for all distributions of Linux. `abi3audit` checks that it
+//! needs no more of Python than its name says, and Debian's suites with other interpreters install and test it. The program that runs and sweeps need is in it.
 
 use crate::deb::{self, Machine, output};
-use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
+use crate::workspace::{Outcome, cargo, has_target, in_ci, root};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,8 +18,9 @@ pub(crate) const MANIFEST: &str = "crates/takt-python/Cargo.toml";
 /// They build the wheel and check its symbols.
 const BUILD: [&str; 3] = ["maturin>=1.10,<2", "ziglang==0.17.1", "abi3audit"];
 
-/// They run its tests and notebooks, read its tables as another library does, distribute a sweep, and check its types. Tests in suites use the first two.
-const TEST: [&str; 6] = ["pytest", "nanoarrow", "nbclient", "ipykernel", "distributed", "mypy"];
+/// They run its tests and notebooks, read its tables as other libraries do, distribute a sweep, and check its types. Tests in suites use the first two.
+const TEST: [&str; 9] =
+    ["pytest", "nanoarrow", "nbclient", "ipykernel", "distributed", "mypy", "pandas", "polars", "pyarrow"];
 
 /// The oldest C library that Rust's standard library works with. Each distribution of Linux since 2014 has this one or a later one.
 const GLIBC: &str = "2.17";
@@ -29,6 +30,9 @@ const WHEEL_MOST: u64 = 6_000_000;
 
 /// The client library, which the package has beside its client in Python.
 const LIBRARY: &str = "libtakt.so.1";
+
+/// The program for runs and sweeps in the package. It has the name by which workloads call it.
+const PROGRAM: &str = "bin/takt";
 
 /// Suites of Debian, each with another interpreter of Python.
 const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
@@ -42,17 +46,13 @@ pub(crate) fn run() -> Outcome {
     with(&[&BUILD[..], &TEST].concat(), tested)
 }
 
-/// Builds the wheels for users of these machines. The program is in a wheel of its own (`cargo xtask dist`), because it is larger than the rest.
+/// Builds the wheels of these machines.
 pub(crate) fn wheels(machines: &[Machine], directory: &Path) -> Outcome {
     let (present, lacking): (Vec<Machine>, Vec<Machine>) =
         machines.iter().partition(|machine| has_target(&target_of(**machine)));
     let outcome = with(&BUILD, |environment| {
-        present.iter().try_for_each(|machine| {
-            let wheel = build(environment, *machine, true, &std::path::absolute(directory)?)?;
-            let length = wheel.metadata()?.len();
-            ensure!(length < WHEEL_MOST, "{} has {length} bytes, the most is {WHEEL_MOST}", wheel.display());
-            Ok(())
-        })
+        let directory = std::path::absolute(directory)?;
+        present.iter().try_for_each(|machine| build(environment, *machine, &directory).map(drop))
     });
     match (outcome, lacking.first()) {
         (Outcome::Passed, Some(machine)) => {
@@ -63,7 +63,7 @@ pub(crate) fn wheels(machines: &[Machine], directory: &Path) -> Outcome {
     }
 }
 
-/// Builds the wheel for users of this machine.
+/// Builds the wheel of this machine.
 pub(crate) fn wheel(directory: &Path) -> Outcome {
     match deb::native() {
         Ok(machine) => wheels(&[machine], directory),
@@ -119,7 +119,7 @@ fn pip(environment: &Path) -> Command {
 }
 
 fn tested(environment: &Path) -> Result<()> {
-    let target = target()?;
+    let target = deb::target_directory()?;
     let of_package = ["--locked", "--quiet", "--manifest-path", MANIFEST];
     done(&mut cargo(&["fmt", "--check", "--manifest-path", MANIFEST]))?;
     done(&mut cargo(&["build", "--locked", "--quiet", "--package", "takt-rt-cli"]))?;
@@ -135,7 +135,7 @@ fn tested(environment: &Path) -> Result<()> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let wheel = build(environment, deb::native()?, false, &wheels)?;
+    let wheel = build(environment, deb::native()?, &wheels)?;
     done(pip(environment).args(["--no-deps", "--no-index"]).arg(wheel))?;
 
     let package = root().join(MANIFEST);
@@ -239,7 +239,7 @@ fn in_suite(suite: &str, environment: &Path, wheel: &Path) -> Result<Result<Stri
     }
     let copied = Command::new("cp").arg("-r").arg(root().join("workloads")).arg(tree.join("takt")).status()?;
     ensure!(copied.success(), "the workloads cannot be copied: {copied}");
-    fs::copy(target()?.join("debug/takt"), tree.join("takt/program"))?;
+    fs::copy(deb::target_directory()?.join("debug/takt"), tree.join("takt/program"))?;
     let paths = TESTS_IN_SUITES.map(|file| format!("/takt/{tests}/{file}"));
     let mut run =
         inside(&["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-k", "not interrupt and not ends_with_python"]);
@@ -249,11 +249,6 @@ fn in_suite(suite: &str, environment: &Path, wheel: &Path) -> Result<Result<Stri
     Ok(Ok(format!("Python {version}: {}", printed.lines().last().unwrap_or_default())))
 }
 
-/// The folder of what Cargo builds.
-fn target() -> Result<PathBuf> {
-    Ok(PathBuf::from(metadata()?["target_directory"].as_str().context("no target directory")?))
-}
-
 /// The modules in Python.
 fn modules() -> PathBuf {
     root().join(MANIFEST).with_file_name("python").join("takt_rt")
@@ -261,45 +256,71 @@ fn modules() -> PathBuf {
 
 /// The folder of the wheel that the tests have.
 fn tested_wheels() -> Result<PathBuf> {
-    Ok(target()?.join("python/wheels"))
+    Ok(deb::target_directory()?.join("python/wheels"))
 }
 
-/// Builds a wheel into a folder, with optimizations for users or without, and checks its symbols.
-fn build(environment: &Path, machine: Machine, for_users: bool, out: &Path) -> Result<PathBuf> {
+/// Builds a wheel into a folder, and checks its length and its symbols.
+fn build(environment: &Path, machine: Machine, out: &Path) -> Result<PathBuf> {
     let fresh = tempfile::tempdir()?;
     let _library = client_library(environment, machine)?;
-    let mut build = python(environment);
-    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--zig", "--manifest-path", MANIFEST]);
-    build.args(["--target", &target_of(machine), "--compatibility", &format!("manylinux_{}", GLIBC.replace('.', "_"))]);
-    build.arg("--target-dir").arg(target()?.join("python")).arg("--out").arg(fresh.path());
-    match for_users {
-        true => {
-            build.args(["--release", "--strip"]).env("CARGO_ENCODED_RUSTFLAGS", deb::remapped(&root())?);
-            build.env("CARGO_INCREMENTAL", "0").env("SOURCE_DATE_EPOCH", deb::epoch()?);
-        }
-        false => drop(build.args(["--profile", "dev"])),
-    }
-    done(&mut build)?;
-    let built = fresh.path().read_dir()?.next().context("maturin has built no wheel")??.path();
+    // At its end, each of the two builds has one thread.
+    let program = thread::scope(|scope| {
+        let program = scope.spawn(|| deb::build_helper(machine));
+        pack(environment, machine, fresh.path())?;
+        program.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked")))
+    })?;
+    let _program = InPackage::copy(&program, PROGRAM)?;
+    let packed = fresh.path().join("packed");
+    pack(environment, machine, &packed)?;
+    let built = packed.read_dir()?.next().context("maturin has built no wheel")??.path();
     done(python(environment).args(["-m", "abi3audit", "--strict"]).arg(&built))?;
+    let (length, name) = (built.metadata()?.len(), built.file_name().context("a wheel has a name")?);
+    ensure!(length < WHEEL_MOST, "{} has {length} bytes, the most is {WHEEL_MOST}", built.display());
+    println!("{}: {length} bytes", name.display());
 
     fs::create_dir_all(out)?;
-    let wheel = out.join(built.file_name().context("a wheel has a name")?);
+    let wheel = out.join(name);
     fs::copy(&built, &wheel)?;
     Ok(wheel)
 }
 
-/// The client library in the folder of the package, where maturin looks for it. It goes with this value, so that `pip` never packs an old one.
-struct ClientLibrary(PathBuf);
+/// Compiles the native part, and packs it with the other files into a wheel.
+fn pack(environment: &Path, machine: Machine, out: &Path) -> Result<()> {
+    let mut build = python(environment);
+    build.args(["-m", "maturin", "build", "--locked", "--quiet", "--zig", "--manifest-path", MANIFEST]);
+    build.args(["--target", &target_of(machine), "--compatibility", &format!("manylinux_{}", GLIBC.replace('.', "_"))]);
+    build.arg("--target-dir").arg(deb::target_directory()?.join("python")).arg("--out").arg(out);
+    build.args(["--profile", deb::PROFILE, "--strip", "--compression-level", "9"]);
+    build
+        .env(deb::FLAGS, deb::remapped(&root())?)
+        .env("CARGO_INCREMENTAL", "0")
+        .env("SOURCE_DATE_EPOCH", deb::epoch()?);
+    done(&mut build)
+}
 
-impl Drop for ClientLibrary {
+/// A built file in the folder of the package, where maturin looks for it. It goes with this value, so that `pip` never packs an old one.
+struct InPackage(PathBuf);
+
+impl InPackage {
+    /// Copies a file to this place in the package.
+    fn copy(file: &Path, name: &str) -> Result<InPackage> {
+        let copy = InPackage(modules().join(name));
+        fs::create_dir_all(copy.0.parent().context("a file has a folder")?)?;
+        fs::copy(file, &copy.0).with_context(|| file.display().to_string())?;
+        Ok(copy)
+    }
+}
+
+impl Drop for InPackage {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+        // The folder of the program has nothing else in it, and that of the modules is not empty.
+        let _ = self.0.parent().map(fs::remove_dir);
     }
 }
 
 /// Builds the client library in C into the package.
-fn client_library(environment: &Path, machine: Machine) -> Result<ClientLibrary> {
+fn client_library(environment: &Path, machine: Machine) -> Result<InPackage> {
     let (folder, sources) = (tempfile::tempdir()?, root().join("clients/c"));
     for file in ["Makefile", "takt.c", "takt.h"] {
         fs::copy(sources.join(file), folder.path().join(file)).with_context(|| file.to_owned())?;
@@ -308,9 +329,7 @@ fn client_library(environment: &Path, machine: Machine) -> Result<ClientLibrary>
     let python = environment.join("bin/python");
     let compiler = format!("CC={} -m ziglang cc -target {cpu}-linux-gnu.{GLIBC}", python.display());
     done(Command::new("make").arg("--silent").arg("-C").arg(folder.path()).args([&compiler, "LDFLAGS=-s", LIBRARY]))?;
-    let library = ClientLibrary(modules().join(LIBRARY));
-    fs::copy(folder.path().join(LIBRARY), &library.0).context(LIBRARY)?;
-    Ok(library)
+    InPackage::copy(&folder.path().join(LIBRARY), LIBRARY)
 }
 
 /// The interpreter of an environment, in the repository's root.

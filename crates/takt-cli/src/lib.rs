@@ -5,7 +5,8 @@
 //! # Layers
 //! Each line uses only lines below it.
 //! ```text
-//! lib.rs commands/*.rs                        the program, as a function of a registry
+//! lib.rs helper.rs                            the program, as a function of a registry; the smaller one of the Python package
+//! program.rs commands/*.rs                    what both have
 //! control.rs control/*.rs                     the socket of a run
 //! additions.rs                                tasks of other files, for runs and replays
 //! input.rs files.rs processes.rs preferences.rs progress.rs
@@ -20,6 +21,7 @@ mod control;
 mod cpu_limit;
 mod failure;
 mod files;
+mod helper;
 mod input;
 mod interruption;
 mod life;
@@ -28,25 +30,17 @@ mod outcome;
 mod parallel;
 mod preferences;
 mod processes;
+mod program;
 mod progress;
 mod scratch;
 
 use crate::failure::Failure;
+use crate::program::{VERSION, ended, environments, know, start};
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-
 use takt_core::policy::Registry;
 use takt_core::power;
-use takt_workload::Code;
-
-/// The version of the package. `cargo xtask deb` builds with `TAKT_VERSION`, which has the commit, too.
-const VERSION: &str = match option_env!("TAKT_VERSION") {
-    Some(version) if !version.is_empty() => version,
-    _ => env!("CARGO_PKG_VERSION"),
-};
 
 /// Write a real-time scheduler once, run it everywhere.
 ///
@@ -168,49 +162,22 @@ pub fn main(registry: Registry) -> ExitCode {
 /// # Panics
 /// At a second call with other registries.
 pub fn main_with(registry: Registry, power: power::Registry) -> ExitCode {
-    prepare_process();
-    takt_linux::environments::have_subcommand();
-    let given = life::arguments();
-    if let Some(watch) = commands::watch::Args::quick(&given) {
-        // It forks, so it has one thread.
-        return ended(commands::watch::run(&watch));
-    }
-    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
-    if stack.is_none_or(|stack| stack >= STACK_LEAST) {
-        return command(registry, power, given);
-    }
-    // The thread lives as long as the process: others depend on the thread that has started them.
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || command(registry, power, given));
-    let done = match thread {
-        Ok(thread) => thread.join(),
-        Err(e) => {
-            let message = format!("the limit of the stack (RLIMIT_STACK) is low, and no thread can be started: {e}");
-            let fix = "raise it (`ulimit -s 8192`), or the limit of processes (`ulimit -u`)";
-            return Failure::machine(Code::SystemError, message, fix).report();
-        }
-    };
-    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    start(move |given| command(registry, power, given))
 }
 
-/// A main thread with a smaller stack than this runs the command on a thread with a stack of [`STACK`] bytes.
-const STACK_LEAST: u64 = 2 << 20;
-const STACK: usize = 8 << 20;
-
-/// Turns limits and streams of this process that would end it, or lose what it prints, into errors of the calls that meet them.
-fn prepare_process() {
-    // An ignored signal would be ignored by the processes that are started, too; an action is not inherited.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    // Without a descriptor nothing can be opened either, which the command reports.
-    let _ = takt_linux::stdio::fail_if_closed();
+/// The program of the Python package: real runs and sweeps, with the policies of `registry`. The linker leaves out all other commands, and the interpreter
+/// of modules. Call it once, first of all.
+///
+/// # Panics
+/// At a second call with another registry.
+pub fn helper(registry: Registry) -> ExitCode {
+    start(move |given| helper::command(registry, &given))
 }
 
 /// Carries out the command that the arguments of this process describe.
 fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>) -> ExitCode {
-    let registry = registry.with_loaded(takt_wasm::entry);
-    assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
-    assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
-    takt_workload::load_modules_by(modules::of_file);
-    takt_wasm::ask_for_memory_by(takt_linux::memory::can_allocate);
+    know(registry.with_loaded(takt_wasm::entry), power);
+    modules::allow();
     if commands::demos::is_link(given.first()) {
         given.splice(0..1, ["takt".into(), "demos".into()]);
     }
@@ -268,25 +235,13 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Command::Completions(args) => commands::completions::run(&args, &Cli::command()),
         Command::Man(args) => commands::man::run(&args, &Cli::command()),
         Command::Watch(args) => commands::watch::run(&args),
-        Command::Environments => {
-            takt_linux::environments::serve().map(|()| outcome::Verdict::Done).map_err(Failure::from)
-        }
+        Command::Environments => environments(),
         Command::Start(args) => commands::start::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
         Command::LatencyProcess(args) => commands::latency::internal::run(&args),
         Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };
     ended(result)
-}
-
-/// The exit status of a command, after its failure was reported.
-fn ended(result: outcome::Outcome) -> ExitCode {
-    // A line without an end is still in the buffer of standard output.
-    let result = result.and_then(|verdict| cpu_limit::reached().map(|()| verdict));
-    match result.and_then(|verdict| io::stdout().flush().map(|()| verdict).map_err(Failure::from)) {
-        Ok(verdict) => ExitCode::from(verdict as u8),
-        Err(failure) => failure.report(),
-    }
 }
 
 /// Reads a line of the control socket, for the fuzzer (`fuzz/targets/control.rs`): as a request, and as an answer.

@@ -3,9 +3,23 @@
 use crate::failure::Failure;
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 use takt_core::model::{PolicySpec, System};
 use takt_wasm::{LoadError, Loaded};
 use takt_workload::{Code, ModuleFault, PolicyFault, Workload};
+
+/// Loads the module in a file.
+type Load = fn(&Path) -> Result<&'static Loaded, LoadError>;
+
+/// Set in a program whose policies may be modules. The others have no interpreter in them.
+static LOAD: OnceLock<Load> = OnceLock::new();
+
+/// Allows modules as policies, on the command line and in workload files.
+pub(crate) fn allow() {
+    let _ = LOAD.set(takt_wasm::load);
+    takt_workload::load_modules_by(of_file);
+    takt_wasm::ask_for_memory_by(takt_linux::memory::can_allocate);
+}
 
 /// A policy that the command line names wrongly.
 #[derive(Debug)]
@@ -52,9 +66,11 @@ fn parts(file: &str) -> (&str, &str) {
 /// A part of it is unknown or out of range, or the file is no module of a policy.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, Fault> {
     let text = text.trim();
-    let Some((file, settings)) = file(text) else { return Ok(takt_workload::policy_from_text(text)?) };
+    let (Some((file, settings)), Some(load)) = (file(text), LOAD.get()) else {
+        return Ok(takt_workload::policy_from_text(text)?);
+    };
     let (prefix, path) = parts(file);
-    let module = takt_wasm::load(Path::new(path)).map_err(|error| {
+    let module = load(Path::new(path)).map_err(|error| {
         let (code, message, hint) = unusable(Path::new(path), &error);
         Fault { code, text: format!("[{code}] {message}; {hint}") }
     })?;
@@ -74,7 +90,7 @@ fn unusable(path: &Path, error: &LoadError) -> (Code, String, &'static str) {
 ///
 /// # Errors
 /// The file is no module of a policy.
-pub(crate) fn of_file(path: &Path) -> Result<String, ModuleFault> {
+fn of_file(path: &Path) -> Result<String, ModuleFault> {
     match takt_wasm::load(path) {
         Ok(module) => Ok(module.entry().profile.name.to_owned()),
         Err(error) => {

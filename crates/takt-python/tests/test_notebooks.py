@@ -1,12 +1,12 @@
 """The notebooks in `examples/notebooks` run, and their assertions hold."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import nbclient
 import nbformat
 import pytest
+from takt_rt import _program
 
 from conftest import ROOT, needs_program
 
@@ -59,7 +59,7 @@ def test_a_machine_without_real_runs_is_named(tmp_path: Path, monkeypatch: pytes
     refusing.write_text(f"""#!/bin/sh
 case $3 in run) echo 'error[missing-capability]: no CPU here
 fix: take another machine' >&2; exit 3;; esac
-exec {os.environ["TAKT"]} "$@"
+exec {_program.find()} "$@"
 """)
     refusing.chmod(0o755)
     monkeypatch.setenv("TAKT", str(refusing))

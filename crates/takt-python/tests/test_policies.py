@@ -1,9 +1,6 @@
 """Policies in Python."""
 
 import random
-import signal
-import threading
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 import pytest
 import takt_rt as takt
 
-from conftest import ROOT
+from conftest import ROOT, Interrupt, after
 
 EIGHT = "policy: g-edf\ntasks:\n" + "".join(
     f"- {{name: t{i}, period: {7 + 3 * i}ms, runtime: {2 + i % 3}ms}}\n" for i in range(8)
@@ -174,28 +171,17 @@ def test_random_policies_end_in_a_result_or_an_exception() -> None:
     assert min(outcomes.values()) > 50, outcomes
 
 
-@pytest.mark.parametrize("kind", ["native", "policy", "tests"])
-def test_an_interrupt_ends_the_call(kind: str) -> None:
-    w = takt.loads(EIGHT.replace("ms", "us"), cpus=2)
-    heavy = takt.generate(3.5, 2000, seed=1)
-    sent: list[float] = []
+HEAVY = takt.generate(3.5, 2000, seed=1)
+FAST = takt.loads(EIGHT.replace("ms", "us"), cpus=2)
+CALLS: dict[str, Callable[[], object]] = {
+    "simulate": lambda: FAST.simulate("1h"),
+    "simulate with records": lambda: FAST.simulate("20s", trace=True),
+    "simulate with a policy": lambda: FAST.simulate("1h", policy=by_deadline),
+    "analyze": lambda: takt.analyze(HEAVY, tests=["sim:g-edf"], cpus=4, duration="1h"),
+    "generate": lambda: takt.generate(3.5, 10_000_000),
+}
 
-    def interrupt() -> None:
-        time.sleep(0.3)
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        match kind:
-            case "native":
-                w.simulate("1h")
-            case "policy":
-                w.simulate("1h", policy=by_deadline)
-            case _:
-                takt.analyze(heavy, tests=["sim:g-edf"], cpus=4, duration="1h")
-    took = time.monotonic() - sent[0]
-    thread.join()
-    # Printed for the reader of the log: a loaded machine may take longer.
-    print(f"KeyboardInterrupt after {took * 1e3:.0f} ms")
+@pytest.mark.parametrize("name", CALLS)
+def test_an_interrupt_ends_the_call(name: str, interrupt: Interrupt) -> None:
+    interrupt(name, CALLS[name], after(0.3))

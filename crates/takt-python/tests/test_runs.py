@@ -2,15 +2,12 @@
 
 import fcntl
 import glob
-import os
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ import pytest
 import takt_rt as takt
 from takt_rt import _program
 
-from conftest import children_of, needs_program
+from conftest import Interrupt, after, children_of, needs_program
 
 pytestmark = [needs_program, pytest.mark.usefixtures("alone")]
 
@@ -187,29 +184,14 @@ def test_a_failed_run_has_its_status() -> None:
     assert left() == []
 
 
-def interrupt(after: float) -> tuple[threading.Thread, list[float]]:
-    """Interrupts the main thread, as Ctrl-C does."""
-    sent: list[float] = []
+def test_an_interrupt_ends_the_run_and_leaves_nothing(interrupt: Interrupt) -> None:
+    before, long_enough = left(), after(0.5)
 
-    def send() -> None:
-        time.sleep(after)
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    def works() -> bool:
+        # The processes of the task.
+        return any(name.isdigit() for name in left() if name not in before) and long_enough()
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    return thread, sent
-
-
-def test_an_interrupt_ends_the_run_and_leaves_nothing() -> None:
-    before = left()
-    thread, sent = interrupt(1.5)
-    with pytest.raises(KeyboardInterrupt):
-        takt.loads(ENDLESS).run()
-    took = time.monotonic() - sent[0]
-    thread.join()
-    print(f"KeyboardInterrupt after {took * 1e3:.0f} ms")
-    assert took < 5
+    interrupt("run", takt.loads(ENDLESS).run, works)
     assert left() == before
 
 
@@ -224,25 +206,38 @@ def test_a_program_of_another_version_is_refused(tmp_path: Path, monkeypatch: py
         takt.loads(BURN).run("1s")
 
 
-def test_the_extra_has_the_program_of_this_version() -> None:
-    assert f'takt-rt-cli=={takt.__version__} ; extra == \'run\'' in (metadata.requires("takt-rt") or [])
+@pytest.mark.skipif(not Path(_program._OWN).exists(), reason="the package has no program: `cargo xtask python` builds a wheel with it")
+def test_the_wheel_has_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TAKT", raising=False)
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    assert shutil.which("takt") is None
+    assert _program.find() == _program._OWN
+    # Programs of the workload call `takt burn`.
+    run = takt.loads(BURN).run("500ms")
+    assert (run.ended, run.tasks["completed"]) == ("duration", [10, 5])
+    assert takt.sweep.schedulability(points=[3.0], sets=20, tests="gfb").table["sets"] == [20]
+    done = subprocess.run([_program.find(), "check", "w.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "unrecognized subcommand 'check'" in done.stderr
 
 
 def test_the_program_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = os.environ["TAKT"]
-    monkeypatch.delenv("TAKT")
+    program = _program.find()
+    monkeypatch.delenv("TAKT", raising=False)
+    monkeypatch.setattr(_program, "_OWN", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "")
     with pytest.raises(takt.ProgramError, match="not found.*\nhint: "):
         takt.loads(BURN).run("100ms")
-    path, scripts = (tmp_path / name for name in ("path", "scripts"))
-    for folder in (path, scripts):
+    path, scripts, own = (tmp_path / name for name in ("path", "scripts", "own"))
+    for folder in (path, scripts, own):
         folder.mkdir()
         (folder / "takt").symlink_to(program)
     monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
     assert _program.find() == str(path / "takt")
     assert takt.loads(BURN).run("100ms").ended == "duration"
-    # The environment of Python and the variable come before.
+    # The environment of Python, the package, and the variable come before.
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(scripts))
     assert _program.find() == str(scripts / "takt")
+    monkeypatch.setattr(_program, "_OWN", str(own / "takt"))
+    assert _program.find() == str(own / "takt")
     monkeypatch.setenv("TAKT", program)
     assert _program.find() == program

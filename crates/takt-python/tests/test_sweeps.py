@@ -5,10 +5,8 @@ import json
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import nanoarrow
 import pytest
 import takt_rt as takt
 
-from conftest import ROOT, Run, children_of, needs_program
+from conftest import ROOT, Interrupt, Run, after, children_of, needs_program
 
 pytestmark = needs_program
 
@@ -148,8 +146,7 @@ def test_a_sweep_ends_with_python(tmp_path: Path) -> None:
     script.write_text(f"import takt_rt as takt\n{call}\n")
     until = time.monotonic() + 60
     with subprocess.Popen([sys.executable, os.fspath(script)]) as python:
-        # Without results, it is saved at the begin.
-        while not (state.exists() and '"done":[[' in state.read_text()) and time.monotonic() < until:
+        while not has_results(state) and time.monotonic() < until:
             time.sleep(0.05)
         (program,) = children_of(python.pid)
         python.kill()
@@ -160,20 +157,22 @@ def test_a_sweep_ends_with_python(tmp_path: Path) -> None:
     assert 0 < takt.sweep.merge([state], partial=True).table["sets"][0] < 5_000_000
 
 
-def test_an_interrupt_saves_the_state(tmp_path: Path) -> None:
-    state, sent = tmp_path / "state", list[float]()
+def has_results(state: Path) -> bool:
+    """Whether an experiment has saved any. Its first state has none."""
+    return state.exists() and '"done":[[' in state.read_text()
 
-    def interrupt() -> None:
-        time.sleep(2)
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        takt.sweep.schedulability(points=[3.4], sets=5_000_000, tests=["gfb"], state=state)
-    took = time.monotonic() - sent[0]
-    thread.join()
-    print(f"KeyboardInterrupt after {took * 1e3:.0f} ms")
-    assert took < 5
-    assert 0 < takt.sweep.merge([state], partial=True).table["sets"][0] < 5_000_000
+def test_an_interrupt_saves_the_state(tmp_path: Path, interrupt: Interrupt) -> None:
+    state = tmp_path / "state"
+
+    def sweep() -> object:
+        state.unlink(missing_ok=True)
+        return takt.sweep.schedulability(points=[3.4], sets=5_000_000, tests=["gfb"], state=state)
+
+    interrupt("sweep", sweep, lambda: has_results(state))
+    kept = takt.sweep.merge([state], partial=True).table["sets"][0]
+    assert 0 < kept < 5_000_000
+
+
+def test_an_interrupt_ends_a_sweep_without_a_state(interrupt: Interrupt) -> None:
+    interrupt("sweep without a state", lambda: takt.sweep.load(policies=["g-edf"], loads="3..4:0.1", sets=500_000), after(0.5))

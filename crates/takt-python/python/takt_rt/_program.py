@@ -9,14 +9,20 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ._errors import Diagnostic, MissingCapability, ProgramError, RunError, WorkloadError
 from ._native import __version__, _in_python
 
-_REMEDY = """hint: `cargo install --path crates/takt-cli` installs it, as does the wheel takt_rt_cli of `cargo xtask dist`; the variable TAKT \
+_REMEDY = """hint: a wheel of `cargo xtask python --out DIR` has it; `cargo install --path crates/takt-cli` installs it; the variable TAKT \
 names another file"""
+
+_OWN = os.path.join(os.path.dirname(__file__), "bin", "takt")
+"""The program in a wheel. A package that was built from the source tree has none."""
 
 _known: dict[tuple[str, int], str] = {}
 """Versions, by path and time of change."""
@@ -37,6 +43,7 @@ def _candidates() -> list[tuple[str | None, str]]:
         return [(shutil.which(variable), f"TAKT names `{variable}`, which is no program")]
     scripts = sysconfig.get_path("scripts")
     return [
+        (shutil.which(_OWN), ""),
         # A kernel of a notebook may have an environment that is not in its search path.
         (shutil.which("takt", path=scripts), ""),
         (shutil.which("takt"), "the program `takt` was not found, which executes real runs and sweeps"),
@@ -44,7 +51,7 @@ def _candidates() -> list[tuple[str | None, str]]:
 
 
 def find() -> str:
-    """The path of the program: that of the variable TAKT, of the environment of Python, or of the search path.
+    """The path of the program: that of the variable TAKT, of this package, of the environment of Python, or of the search path.
 
     It must have the version of the package.
     """
@@ -123,12 +130,24 @@ def _end(process: subprocess.Popen[bytes], ends: Sequence[tuple[signal.Signals, 
     for number, patience in ends:
         try:
             process.send_signal(number)
-            process.wait(patience)
-            return
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            until = time.monotonic() + patience
+            while time.monotonic() < until:
+                if _has_ended(process):
+                    # The kernel may still close its descriptors.
+                    threading.Thread(target=process.wait, daemon=True).start()
+                    return
+                time.sleep(0.005)
+        except KeyboardInterrupt:
             continue
     process.kill()
     process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the main thread of the program has ended. The tracepoints of a run, which another thread closes, take some 100 ms more (proc_pid_stat(5))."""
+    if process.poll() is not None:
+        return True
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
 
 
 _HEAD = re.compile(r"^(error|warning)\[([a-z-]+)\]: ", re.MULTILINE)
