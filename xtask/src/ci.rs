@@ -98,7 +98,7 @@ const CI: &[Step] = &[
     },
     Step { name: "microcontroller", time: 300, run: |_, _| mcu::run(mcu::Part::Usual) },
     // After the microcontroller, whose step has built `takt` in the same form.
-    Step { name: "Python package", time: 350, run: |_, _| python::run() },
+    Step { name: "Python package", time: 500, run: |_, _| python::run() },
     Step { name: "job array under Slurm", time: 240, run: |_, _| cluster::run(None) },
 ];
 

@@ -22,8 +22,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[command(name = "run")]
-    Real(commands::run::Args),
-    Sweep(commands::sweep::Args),
+    Real(Box<commands::run::Args>),
+    Sweep(Box<commands::sweep::Args>),
     Burn(commands::burn::Args),
     Done(commands::done::Args),
     #[command(name = "__watch", hide = true)]

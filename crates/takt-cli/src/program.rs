@@ -1,4 +1,4 @@
-//! What the programs have in common: their begin, their policies, and their exit status.
+//! The begin of a program, its policies, and its exit status. Both programs have them.
 
 use crate::failure::Failure;
 use crate::{commands, cpu_limit, life, outcome};
