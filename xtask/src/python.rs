@@ -48,15 +48,19 @@ pub(crate) fn run() -> Outcome {
 
 /// Builds the wheels of these machines.
 pub(crate) fn wheels(machines: &[Machine], directory: &Path) -> Outcome {
-    let (present, lacking): (Vec<Machine>, Vec<Machine>) =
-        machines.iter().partition(|machine| has_target(&target_of(**machine)));
+    // The native part is linked with the C library of GNU, and the program is static.
+    let lacks = |machine: &Machine| {
+        let targets = [target_of(*machine), machine.target().to_owned()];
+        targets.into_iter().find(|target| !has_target(target))
+    };
+    let lacking = machines.iter().find_map(lacks);
     let outcome = with(&BUILD, |environment| {
         let directory = std::path::absolute(directory)?;
-        present.iter().try_for_each(|machine| build(environment, *machine, &directory).map(drop))
+        let mut present = machines.iter().filter(|machine| lacks(machine).is_none());
+        present.try_for_each(|machine| build(environment, *machine, &directory).map(drop))
     });
-    match (outcome, lacking.first()) {
-        (Outcome::Passed, Some(machine)) => {
-            let target = target_of(*machine);
+    match (outcome, lacking) {
+        (Outcome::Passed, Some(target)) => {
             Outcome::Skipped(format!("the Rust target {target} is not installed: rustup target add {target}"))
         }
         (outcome, _) => outcome,
