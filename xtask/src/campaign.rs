@@ -167,9 +167,10 @@ fn verdicts(time: Duration) -> Result<Findings> {
         "--release",
         "--quiet",
         "--package",
-        "takt-rt-sim",
+        "takt-rt",
         "--test",
         "refute",
+        "no_verdict",
         "--",
         "--nocapture",
     ];

@@ -5,11 +5,16 @@ use crate::bands;
 use crate::idle;
 use crate::parts::{at_load, extremes};
 use crate::verdict::{Answer, Kind, Verdict};
-use takt_core::model::{Load, System};
+use takt_core::model::{Load, PolicySpec, System};
 
 /// The verdict under a load: jobs need less than at its highest, so where that is too much nothing is shown, unless the lowest is
-/// more than the CPUs can do.
-pub(crate) fn loaded(system: &System, load: &Load, judge: impl Fn(&System, &System) -> Verdict) -> Verdict {
+/// more than the CPUs can do. `policies` schedule the part.
+pub(crate) fn loaded<'a>(
+    system: &System,
+    load: &Load,
+    mut policies: impl Iterator<Item = &'a PolicySpec>,
+    judge: impl Fn(&System, &System) -> Verdict,
+) -> Verdict {
     let (lowest, highest) = extremes(load);
     // Placements go by what is declared, whatever the load.
     let at = |factor| judge(&at_load(system, factor), system);
@@ -18,19 +23,26 @@ pub(crate) fn loaded(system: &System, load: &Load, judge: impl Fn(&System, &Syst
         return high;
     }
     let factor = |f: u32| format!("{}.{:03}", f / Load::ONE, f % Load::ONE / 1000);
+    let without = vec![None; high.responses.len()];
+    let varies = policies.any(PolicySpec::is_optimal) && high.test != "no-deadlines";
     let (schedulable, kind) = match high.schedulable {
+        Answer::Yes if varies => {
+            let reason = "the guarantee of this policy needs a load that does not change".to_owned();
+            let (schedulable, kind) = (Answer::Unknown, Kind::Nothing);
+            return Verdict { schedulable, test: "none", kind, reason, responses: without, ..high };
+        }
         Answer::Yes if high.kind == Kind::Exact => (Answer::Yes, Kind::Sufficient),
         Answer::No => {
             let low = at(lowest);
             if low.schedulable == Answer::No && low.kind == Kind::Necessary {
-                return low;
+                return Verdict { responses: without, ..low };
             }
             (Answer::Unknown, high.kind.weakened())
         }
         answer => (answer, high.kind),
     };
     let reason = format!("{}, at the highest load of {}", high.reason, factor(highest));
-    let responses = if schedulable == Answer::Yes { high.responses } else { vec![None; high.responses.len()] };
+    let responses = if schedulable == Answer::Yes { high.responses } else { without };
     Verdict { schedulable, kind, reason, responses, ..high }
 }
 

@@ -5,6 +5,11 @@ use takt_core::time::Span;
 
 /// CPU time that a job of the task needs at most; `None` when it never completes by itself.
 pub(crate) fn most(task: &Task) -> Option<Span> {
+    if task.completion == Completion::None { None } else { longest(task) }
+}
+
+/// The same by the runtime, or what its program does, where nothing is said of how its jobs end.
+pub(crate) fn longest(task: &Task) -> Option<Span> {
     if !task.program.steps.is_empty() {
         return runs(task).max();
     }
@@ -17,7 +22,11 @@ pub(crate) fn most(task: &Task) -> Option<Span> {
 
 /// CPU time that every job of the task needs at least.
 pub(crate) fn least(system: &System, task: TaskId) -> i128 {
-    let task = &system.tasks[task.index()];
+    least_of(&system.tasks[task.index()])
+}
+
+/// The same for a task that is in no system.
+pub(crate) fn least_of(task: &Task) -> i128 {
     let least = match &task.program.execution {
         _ if !task.program.steps.is_empty() => runs(task).min(),
         Execution::Declared => task.runtime,
@@ -142,15 +151,29 @@ pub(crate) fn budgets(task: &Task) -> Option<(Span, Span)> {
 pub(crate) const MAY_SKIP: &str =
     "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed";
 
+/// The reason for which nothing bounds what jobs of the task need.
+pub(crate) fn unbounded(task: &Task) -> &'static str {
+    match task.completion {
+        Completion::None => "has jobs that never complete (`completion: none`)",
+        _ => "has no runtime",
+    }
+}
+
 /// Whether a release can be skipped, and so be missed, though its task has no deadline.
 pub(crate) fn may_skip(system: &System) -> bool {
+    may_skip_of(system, ids(system))
+}
+
+/// The same for some tasks.
+pub(crate) fn may_skip_of(system: &System, mut tasks: impl Iterator<Item = TaskId>) -> bool {
     let again = |t: &Task| match &t.arrival {
         Arrival::Listed { instants } => instants.len() > 1,
         Arrival::Event { .. } => true,
         _ => t.arrival.period().is_some(),
     };
     let skips = matches!(system.backlog, Backlog::Skip | Backlog::Hartstone);
-    skips && system.tasks.iter().any(|t| t.deadline.is_none() && again(t))
+    let undated = |t: &Task| t.deadline.is_none() && again(t);
+    skips && tasks.any(|task| undated(&system.tasks[task.index()]))
 }
 
 /// The first of these tasks whose jobs are all missed, since it is declared that its program never signals a completion.

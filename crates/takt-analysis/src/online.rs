@@ -8,9 +8,10 @@ use crate::global::global;
 use crate::homes::homes;
 use crate::idle;
 use crate::need::{
-    MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, may_skip, most, only_runs, slept, varies,
-    varies_by_itself,
+    MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, may_skip, most, only_runs, slept, unbounded,
+    varies, varies_by_itself,
 };
+use crate::parts;
 use crate::reservation;
 use crate::reserved;
 use crate::servers::{self, jitter};
@@ -19,6 +20,7 @@ use crate::uniprocessor::{self, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
 use takt_core::model::{Arrival, Backlog, Late, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::policies::scope::keeps_cpu;
 use takt_core::time::{Span, Time};
 
 pub use crate::verdict::{Answer, Kind, Verdict};
@@ -33,7 +35,10 @@ pub use crate::verdict::{Answer, Kind, Verdict};
 #[must_use]
 pub fn verdict(system: &System) -> Verdict {
     match &system.load {
-        Some(load) => compose::loaded(system, load, packed_as),
+        Some(load) => {
+            let policies = system.domains.iter().map(|domain| &domain.policy).chain([&system.policy]);
+            compose::loaded(system, load, policies, packed_as)
+        }
         None => packed_as(system, system),
     }
 }
@@ -44,7 +49,11 @@ pub fn of_domains(system: &System) -> Vec<Verdict> {
     let of = |index: usize| {
         let judge = |system: &System, declared: &System| bands::judge(system, declared, index, &packed_as);
         match &system.load {
-            Some(load) => compose::loaded(system, load, judge),
+            Some(load) => {
+                let domain = &system.domains[index];
+                let policies = parts::above(system, domain).map(|(_, above)| &above.policy).chain([&domain.policy]);
+                compose::loaded(system, load, policies, judge)
+            }
             None => judge(system, system),
         }
     };
@@ -82,7 +91,7 @@ fn whole(system: &System, declared: &System) -> Verdict {
         let why = format!("jobs of task {} never complete (`completion: none`)", task.0);
         ("completion", Finding::new(Answer::No, Kind::Necessary, why))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
-        let why = format!("task {} has no runtime", task.0);
+        let why = format!("task {} {}", task.0, unbounded(&system.tasks[task.index()]));
         beyond(why)
     } else if let Some((task, always)) = over_budget(system) {
         let often = if always { "is" } else { "can be" };
@@ -114,7 +123,9 @@ fn on(home: &[u16], cpu: u16, tasks: &[Demand]) -> Vec<Demand> {
 /// The strongest test for the policy, and what of the system weakens it.
 fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
-    let least: Vec<Demand> = known.iter().map(|d| Demand { runtime: least(system, d.task), ..*d }).collect();
+    // Jobs that follow those of another task come as often as these.
+    let least = |d: &Demand| if follows(&system.tasks[d.task.index()]) { 0 } else { least(system, d.task) };
+    let least: Vec<Demand> = known.iter().map(|d| Demand { runtime: least(d), ..*d }).collect();
     let doubts = match doubts(system) {
         Ok(doubts) => doubts,
         Err(why) => return no_test(&least, cpus, why),
@@ -227,6 +238,11 @@ fn is_regular(task: &Task) -> bool {
     }
 }
 
+/// Whether each job of a task is released by a completed job of another one.
+fn follows(task: &Task) -> bool {
+    matches!(task.arrival, Arrival::Event { after: Some(_), .. })
+}
+
 /// Whether all jobs of a task have the same rank.
 fn has_fixed_priorities(policy: &PolicySpec) -> bool {
     fixed_rank(policy, &Task::default()).is_some()
@@ -280,6 +296,10 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if sleeps && holds_up(policy) {
         return Err("a job that wakes up can be blocked again by a job that is not preempted");
     }
+    let succeeds = |t: &Task| t.arrival.period().is_some_and(|period| t.deadline.is_none_or(|d| d >= period));
+    if holds_up(policy) && keeps_cpu(policy) && system.tasks.iter().any(succeeds) {
+        return Err("with `successor: keep` a job can be held up by two jobs of another task");
+    }
     if locks && by_utility(system) {
         return Err("resources under a policy that ranks by utility are not covered by the tests");
     }
@@ -319,6 +339,9 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     }
     if locks {
         return Ok(Some("jobs need not block each other in this way"));
+    }
+    if system.tasks.iter().any(follows) {
+        return Ok(Some("jobs that follow those of another task need not come at the worst time"));
     }
     if sleeps {
         return Ok(Some("jobs that sleep leave the CPU to others"));

@@ -9,7 +9,7 @@
 pub(crate) mod ranks;
 
 use crate::idle;
-use crate::need::{MAY_SKIP, budgets, may_skip, most};
+use crate::need::{MAY_SKIP, budgets, may_skip, most, unbounded};
 use crate::verdict::{Answer, Kind, Verdict, first_of};
 use ranks::with_servers;
 pub(crate) use ranks::{By, as_tasks, jitter, ranking};
@@ -164,7 +164,7 @@ impl Behind {
             Arrival::Activated => Span::MAX,
         };
         let fault = match most(task) {
-            None => Some("has no runtime"),
+            None => Some(unbounded(task)),
             _ if task.program.steps.iter().any(|s| !matches!(s, Step::Run(_))) => {
                 Some("is served and sleeps or yields, which is not covered by the tests")
             }

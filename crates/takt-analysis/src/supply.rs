@@ -10,12 +10,13 @@
 mod frame;
 mod slots;
 
-use crate::need::{budgets, endless, most, only_runs, varies_by_itself};
+use crate::need::{budgets, endless, may_skip_of, most, only_runs, unbounded, varies_by_itself};
 use crate::verdict::{Answer, Kind, sentence};
 pub use slots::Supply;
 use slots::{Found, STEPS_MAX, Stream, nanoseconds, span, total};
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, Order, PartitionId, PolicySpec, Scope, System, Timing};
+use takt_core::model::{Arrival, Backlog, Order, PartitionId, PolicySpec, Scope, System, Task, Timing};
+use takt_core::policies::scope::keeps_cpu;
 use takt_core::time::Span;
 
 /// Facts about a partition with a policy of its own.
@@ -45,8 +46,10 @@ pub fn verdicts(system: &System) -> Vec<Verdict> {
 fn verdict(system: &System, partition: PartitionId) -> Verdict {
     let described = &system.partitions[partition.index()];
     let policy = described.policy.expect("only partitions with a policy of their own are asked about");
-    let timed = described.tasks.iter().any(|task| system.tasks[task.index()].deadline.is_some());
-    let (schedulable, test, kind, reason) = if !timed {
+    // A job whose budget is used up is aborted, and missed, whether it has a deadline or not.
+    let dated = |task: &Task| task.deadline.is_some() || task.budget.is_some();
+    let timed = described.tasks.iter().any(|task| dated(&system.tasks[task.index()]));
+    let (schedulable, test, kind, reason) = if !timed && !may_skip_of(system, described.tasks.iter().copied()) {
         (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
     } else if let Some(task) = endless(system, described.tasks.iter().copied()) {
         let why = format!("jobs of task {} never complete (`completion: none`)", task.0);
@@ -93,7 +96,7 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
                 return Err(format!("task {} is neither periodic nor sporadic", id.0));
             }
         };
-        let Some(runtime) = most(task) else { return Err(format!("task {} has no runtime", id.0)) };
+        let Some(runtime) = most(task) else { return Err(format!("task {} {}", id.0, unbounded(task))) };
         if !only_runs(task) {
             return Err(format!(
                 "task {} sleeps, yields, calls or uses resources, which is not covered by the tests",
@@ -134,7 +137,7 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
         // Without rivals every one of these policies is the same.
         _ if streams.len() == 1 => edf(supply, streams),
         Some(Order::Period | Order::RelativeDeadline | Order::Priority) => in_turn(supply, streams, response_times),
-        Some(Order::Readiness) => first_in_first_out(supply, streams),
+        Some(Order::Readiness) if !keeps_cpu(&policy) => first_in_first_out(supply, streams),
         _ => busy(supply, streams),
     };
     // Extra supply of a best-effort partition, and jobs that use less than the most, can only help.

@@ -1,9 +1,10 @@
 //! Checks of a window table: does what is promised fit, who gets how much, and how long does a partition wait.
 
-use crate::need::{budgets, least, most};
+use crate::need::{budgets, least_of, most};
+use crate::parts::extremes;
 use std::fmt;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, PartitionId, Slice, System, Task, TaskId};
+use takt_core::model::{Arrival, Load, PartitionId, Slice, System, Task, TaskId};
 use takt_core::time::Span;
 
 /// The figures of a window table.
@@ -126,12 +127,18 @@ fn budget_max(task: &Task) -> Span {
     task.budget.unwrap_or(Span::ZERO) + (task.jitter - task.jitter / 2)
 }
 
-/// Whether the budget of a task that is activated can cut its jobs off.
+/// Whether the budget of a task that is activated can cut its jobs off, at the highest load; all of them are at the lowest.
 fn shortage(system: &System, id: TaskId) -> Option<Shortage> {
     let task = &system.tasks[id.index()];
     let (smallest, largest) = budgets(task).filter(|_| task.arrival == Arrival::Activated)?;
-    let need = most(task).filter(|need| task.completion != Completion::None && *need > smallest)?;
-    let always = least(system, id) > i128::from(largest.ns());
+    let (lowest, highest) = system.load.as_ref().map_or((Load::ONE, Load::ONE), extremes);
+    let at = |factor| {
+        let mut task = task.clone();
+        task.scale(factor);
+        task
+    };
+    let need = most(&at(highest)).filter(|need| *need > smallest)?;
+    let always = least_of(&at(lowest)) > i128::from(largest.ns());
     Some(Shortage { task: id, need, budget: smallest, always })
 }
 

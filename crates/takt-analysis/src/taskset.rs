@@ -1,9 +1,9 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
-use crate::need::{budgets, most, varies_by_itself};
+use crate::need::{budgets, longest, varies_by_itself};
 use crate::parts::{at_load, extremes};
 use crate::tests::fixed_priority::{Peer, Priorities};
-use takt_core::model::{self, Arrival, Backlog, Load, Step, System};
+use takt_core::model::{self, Arrival, Backlog, Completion, Load, Step, System};
 use takt_core::time::{Span, Time};
 
 /// A periodic or sporadic task, in units of its [`TaskSet`].
@@ -25,7 +25,7 @@ pub struct TaskSet {
     pub releases: Vec<Releases>,
     /// The unit of time.
     pub unit: Span,
-    /// Whether jobs may need less than their runtimes. No test can show then that a deadline is missed.
+    /// Whether jobs may need less than their runtimes, or come less densely than a period apart. No test can show then that a deadline is missed.
     pub lighter: bool,
     /// Something that no test here takes into account, in words.
     pub beyond: Option<&'static str>,
@@ -84,7 +84,7 @@ impl TaskSet {
         let mut times = Vec::with_capacity(tasks.len());
         for (i, task) in tasks.iter().enumerate() {
             let period = task.arrival.period().ok_or(Unsuitable::Without(i, "period"))?;
-            let runtime = most(task).ok_or(Unsuitable::Without(i, "runtime"))?;
+            let runtime = longest(task).ok_or(Unsuitable::Without(i, "runtime"))?;
             let deadline = task.deadline.ok_or(Unsuitable::Without(i, "deadline"))?;
             times.push([runtime, deadline, period]);
         }
@@ -115,8 +115,10 @@ impl TaskSet {
         let system = at_most.as_ref().unwrap_or(system);
         let mut set = TaskSet::from_tasks(&system.tasks)?;
         let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(what));
-        let short = |t: &model::Task| budgets(t).is_some_and(|(least, _)| most(t).is_some_and(|c| c > least));
-        set.beyond = if any(|s| matches!(s, Step::Lock(_))) {
+        let short = |t: &model::Task| budgets(t).is_some_and(|(least, _)| longest(t).is_some_and(|c| c > least));
+        set.beyond = if system.tasks.iter().any(|t| t.completion == Completion::None) {
+            Some("jobs of a task never complete (`completion: none`)")
+        } else if any(|s| matches!(s, Step::Lock(_))) {
             Some("tasks share resources")
         } else if any(|s| matches!(s, Step::Sleep(_) | Step::Yield)) {
             Some("tasks suspend themselves or yield")
@@ -133,7 +135,8 @@ impl TaskSet {
         } else {
             None
         };
-        set.lighter = varies || system.tasks.iter().any(varies_by_itself);
+        let follows = |t: &model::Task| matches!(t.arrival, Arrival::Event { after: Some(_), .. });
+        set.lighter = varies || system.tasks.iter().any(|t| varies_by_itself(t) || follows(t));
         Ok(set)
     }
 

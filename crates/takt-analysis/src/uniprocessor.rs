@@ -152,8 +152,8 @@ fn by_responses(tasks: &[Demand], rules: Rules<'_>) -> Finding {
     if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
         return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
-    let firm = priorities(tasks, &[]);
     let sections = Sections::new(tasks, rules, |j| i128::from(tasks[j].rank));
+    let firm = priorities(tasks, &loose(tasks, &sections, rules, &[]));
     let free = sections.is_empty() && tasks.iter().all(|t| t.suspended == 0);
     let settled = firm.is_settled() && free;
     let kind = if settled && synchronous(tasks) { Kind::Exact } else { Kind::Sufficient };
@@ -214,6 +214,15 @@ fn late_as(task: &Demand, response: Option<u64>) -> String {
     }
 }
 
+/// The ranks whose tasks meet any jobs of each other: those of `late` tasks. Where jobs hold resources, all of them: a job that holds one for an equal
+/// can come after a third equal.
+fn loose(tasks: &[Demand], sections: &Sections, rules: Rules<'_>, late: &[i64]) -> Vec<i64> {
+    match sections.is_empty() || rules.held_up {
+        true => late.to_vec(),
+        false => tasks.iter().map(|t| t.rank).collect(),
+    }
+}
+
 /// The response times of the tasks, of which each suspending one has the smallest of its bounds.
 /// With how those of suspending tasks count suspensions.
 fn analysed(
@@ -266,13 +275,18 @@ fn bounds(tasks: &[Demand], found: &[Response], sections: &Sections, rules: Rule
     late.sort_unstable();
     late.dedup();
     let equals = |rank: &i64| tasks.iter().filter(|t| t.rank == *rank).count() > 1;
-    let again = late.iter().any(equals).then(|| analysed(tasks, &priorities(tasks, &late), sections, rules).0);
+    let again = late
+        .iter()
+        .any(equals)
+        .then(|| analysed(tasks, &priorities(tasks, &loose(tasks, sections, rules, &late)), sections, rules).0);
     let first_late = late.first().copied();
     let found = again.as_deref().unwrap_or(found);
+    // The handler of an aborted job has a deadline of its own, and can be more urgent than its task.
+    let handled = tasks.iter().any(|t| rules.system.tasks[t.task.index()].handler.is_some());
     let holds = |i: usize| match first_late {
         None => true,
         // A less important job can only block, which is counted once whenever it comes.
-        Some(rank) => rules.harmless || sections.is_empty() && tasks[i].rank < rank,
+        Some(rank) => rules.harmless || sections.is_empty() && !handled && tasks[i].rank < rank,
     };
     let response = |i: usize| match found[i] {
         Response::Within(response) | Response::Late(Some(response)) => Some(response),

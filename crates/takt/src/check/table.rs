@@ -1,6 +1,6 @@
 //! The check of a window table.
 
-use super::words::{CheckText, answer, in_scenario, little_idle, named, several};
+use super::words::{CheckText, answer, in_scenario, left_out, little_idle, named, several};
 use crate::aborts::{self, Abort};
 use crate::report::{Cell, table};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use takt_analysis::online::{Answer, Kind, Verdict};
 use takt_analysis::table::{Shortage, TableReport};
 use takt_analysis::{supply, table as windows};
-use takt_core::model::PartitionId;
+use takt_core::model::{Arrival, Completion, PartitionId, Task};
 use takt_core::time::Span;
 use takt_workload::{Dispatch, Workload};
 
@@ -43,6 +43,9 @@ pub struct TableCheck {
     /// All budgets fit their windows.
     #[serde(skip)]
     fits: bool,
+    /// What the budgets of processes with jobs leave out.
+    #[serde(skip)]
+    left_out: Vec<String>,
     /// Verdicts about the partitions that have a policy of their own.
     #[serde(skip)]
     verdicts: Vec<supply::Verdict>,
@@ -142,6 +145,7 @@ impl TableCheck {
             idle_for_realtime: report.cpus_with_10_percent_idle,
             aborts: aborts::entries(workload),
             fits: report.windows.iter().all(|w| w.fits),
+            left_out: if has_jobs(workload) { left_out(workload) } else { Vec::new() },
             verdicts: verdicts.into_iter().map(|v| in_surroundings(v, workload)).collect(),
             workload: workload.clone(),
             report,
@@ -185,7 +189,9 @@ impl TableCheck {
             _ if !self.fits => ("budgets fit their windows", Kind::Exact),
             (Some(_), _) => ("jobs fit their budgets", Kind::Necessary),
             (None, Some(v)) => (v.test, v.kind),
-            (None, None) if self.verdicts.is_empty() => ("budgets fit their windows", Kind::Exact),
+            (None, None) if self.verdicts.is_empty() => {
+                ("budgets fit their windows", if self.left_out.is_empty() { Kind::Exact } else { Kind::Sufficient })
+            }
             (None, None) => ("budgets and supply", kind_of(&self.verdicts)),
         };
         let cut_off = self.short().map(short).collect();
@@ -220,6 +226,7 @@ impl TableCheck {
             _ if !self.fits || worst == Answer::No => Answer::No,
             Some(short) if short.always => Answer::No,
             Some(_) => Answer::Unknown,
+            None if worst == Answer::Yes && !self.left_out.is_empty() => Answer::Unknown,
             None => worst,
         }
     }
@@ -326,6 +333,10 @@ impl TableCheck {
                 let not = if no { "not schedulable" } else { "not known to be schedulable" };
                 format!("{not}: partition {}, see above", self.name(v.partition))
             }
+            None if !self.left_out.is_empty() => {
+                let left_out = self.left_out.join(", ");
+                format!("not known to be schedulable: the SC budgets fit their windows, but that leaves out {left_out}")
+            }
             None if self.verdicts.is_empty() => "schedulable: the SC budgets fit their windows (exact)".into(),
             None => {
                 let kind = kind_of(&self.verdicts);
@@ -340,6 +351,14 @@ impl TableCheck {
 fn percent(part: Span, whole: Span) -> String {
     let per_mille = i128::from(part.ns()) * 1000 / i128::from(whole.ns().max(1));
     format!("{}.{} %", per_mille / 10, per_mille % 10)
+}
+
+/// Whether a process of the table has jobs in a simulation, which a budget can cut off.
+fn has_jobs(workload: &Workload) -> bool {
+    let mut simulated = workload.clone();
+    simulated.settle_simulation(None);
+    let has = |task: &Task| task.arrival == Arrival::Activated && task.completion != Completion::None;
+    simulated.system.tasks.iter().any(has)
 }
 
 /// The joint proof of verdicts that all say yes.

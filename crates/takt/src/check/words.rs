@@ -3,6 +3,8 @@
 use serde::Serializer;
 use takt_analysis::online::{self, Verdict};
 use takt_core::input::Input as Change;
+use takt_core::power::FrequencyDomain;
+use takt_core::work::Speed;
 use takt_workload::{Dispatch, Workload};
 
 /// Additions of a caller to the text of a check.
@@ -62,26 +64,27 @@ pub(super) fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
     verdict
 }
 
-/// The tests know nothing of what a machine costs and how late its clock is, nor of what happens to it: a yes that counts on none
-/// of that is inconclusive then, and where the system itself changes, nor does a no.
+/// The tests know nothing of what a machine costs, how fast it is and how late its clock is, nor of what happens to it. A yes that counts on
+/// none of that is inconclusive then, no bound holds, and where the system itself changes, nor does a no.
 pub(super) fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
-    let changes = &workload.scenario.changes;
-    // Without deadlines only what sets one, or sends a task away from its waiting jobs, can make a miss.
-    let harms = |h: &Change| matches!(h, Change::Leave { .. } | Change::Retime { deadline: Some(_), .. });
-    match verdict.schedulable {
-        online::Answer::Unknown => return verdict,
-        _ if verdict.test == "no-deadlines" && !changes.iter().any(|(_, h)| harms(h)) => return verdict,
-        online::Answer::No if changes.is_empty() => return verdict,
-        _ => {}
-    }
     let why = match left_out(workload).as_slice() {
         [] => return verdict,
         [key] => format!("but that leaves out {key}"),
         [keys @ .., last] => format!("but that leaves out {} and {last}", keys.join(", ")),
     };
+    let changes = &workload.scenario.changes;
+    // Without deadlines only what sets one, or sends a task away from its waiting jobs, can make a miss.
+    let harms = |h: &Change| matches!(h, Change::Leave { .. } | Change::Retime { deadline: Some(_), .. });
+    let without = vec![None; verdict.responses.len()];
+    let verdict = Verdict { responses: without, ..verdict };
+    match verdict.schedulable {
+        online::Answer::Unknown => return verdict,
+        _ if verdict.test == "no-deadlines" && !changes.iter().any(|(_, h)| harms(h)) => return verdict,
+        online::Answer::No if changes.is_empty() && !has_other_speeds(workload) => return verdict,
+        _ => {}
+    }
     let reason = format!("{}, {why}", verdict.reason);
-    let responses = vec![None; verdict.responses.len()];
-    Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, responses, ..verdict }
+    Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, ..verdict }
 }
 
 /// Tasks that the kernel schedules can delay the others on the same CPUs, by an unknown time.
@@ -99,7 +102,19 @@ pub(crate) fn left_out(workload: &Workload) -> Vec<String> {
     // Keys of tasks and the load are known to the tests, and who decides changes nothing but costs.
     let known = |key: &str| ["load", "deciding"].contains(&key);
     let keys = workload.simulated_only().into_iter().filter(|(key, tasks)| tasks.is_empty() && !known(key));
-    keys.map(|(key, _)| format!("`{key}`")).collect()
+    let speeds = has_other_speeds(workload).then_some("platform");
+    keys.map(|(key, _)| key).chain(speeds).map(|key| format!("`{key}`")).collect()
+}
+
+/// Whether a simulated CPU can have another speed than the nominal one, by which the tests go. Without a power policy its frequency is the highest.
+fn has_other_speeds(workload: &Workload) -> bool {
+    let Some(description) = &workload.platform else { return false };
+    let governed = workload.power.as_ref().is_some_and(|power| !power.is_none());
+    let of_domain = |domain: &FrequencyDomain| {
+        let first = if governed { 0 } else { domain.points.len().saturating_sub(1) };
+        domain.points[first..].iter().any(|point| point.speed != Speed::default())
+    };
+    description.platform().domains.iter().any(of_domain)
 }
 
 pub(super) fn several(n: usize, thing: &str, things: &str) -> String {
