@@ -1,7 +1,7 @@
 //! The densest behaviour of a system.
 
 use takt_core::model::{Arrival, Execution, PolicySpec, Scope, System};
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// Whether tasks, or pieces of them, have CPUs of their own.
 #[must_use]
@@ -36,4 +36,33 @@ pub fn densest(system: &System, later: impl Fn(usize) -> Span) -> Option<System>
         task.program.execution = Execution::Declared;
     }
     Some(close)
+}
+
+/// By task how much later than its first release one that comes by chance comes so that all tasks come together: at a common release of those that
+/// come at their periods exactly. `None` where these have no common one, or it is too far away. O(n).
+#[must_use]
+pub fn meeting(system: &System) -> Option<Vec<Span>> {
+    let by_chance = |arrival: &Arrival| match *arrival {
+        Arrival::Sporadic { spread, .. } => spread > Span::ZERO,
+        Arrival::Event { .. } => true,
+        _ => false,
+    };
+    let first = |arrival: &Arrival| arrival.earliest().map_or(Span::ZERO, |first| first - Time::ZERO);
+    let arrivals = || system.tasks.iter().map(|task| &task.arrival);
+    let mut regular = arrivals().filter(|a| !by_chance(a) && a.period().is_some());
+    let latest = arrivals().filter(|a| by_chance(a)).map(first).max().unwrap_or(Span::ZERO);
+    let together = match regular.next() {
+        None => latest,
+        Some(one) => {
+            let (from, mut cycle) = (first(one), one.period()?);
+            for other in regular {
+                (first(other) == from).then_some(())?;
+                cycle = cycle.lcm(other.period()?)?;
+            }
+            let apart = (latest - from).ns().max(0);
+            let cycles = apart / cycle.ns() + i64::from(apart % cycle.ns() > 0);
+            Span::from_ns(from.ns().checked_add(cycle.ns().checked_mul(cycles)?)?)
+        }
+    };
+    Some(arrivals().map(|a| if by_chance(a) { together - first(a) } else { Span::ZERO }).collect())
 }

@@ -104,6 +104,13 @@ fn budgets_on_time(system: &System, found: &Verdict) -> Vec<bool> {
 
 /// Why the tests say nothing about these servers.
 fn unknown(system: &System, by: By) -> Option<String> {
+    // Such a task is none of those that are judged.
+    let is_last = |t: &Task| t.arrival.earliest().is_some() && t.arrival.period().is_none() && t.deadline.is_none();
+    let is_short = |t: &Task| budgets(t).is_some_and(|(least, _)| most(t).is_none_or(|need| need > least));
+    let mut tasks = (0..).map(TaskId).zip(&system.tasks);
+    if let Some((id, _)) = tasks.find(|(id, t)| system.server(*id).is_none() && is_last(t) && is_short(t)) {
+        return Some(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
+    }
     let locks = |t: &Task| t.program.steps.iter().any(|s| matches!(s, Step::Lock(_)));
     let policy = &system.policy;
     let why = if system.tasks.iter().any(locks) {

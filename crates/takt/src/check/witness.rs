@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::simulation::{SimulateOptions, default_length, simulate_while};
 use serde::Serialize;
 use std::io::{self, Write};
-use takt_analysis::densest::densest;
+use takt_analysis::densest::{densest, meeting};
 use takt_core::model::{Arrival, Task, TaskId};
 use takt_core::time::{Span, Time};
 use takt_trace::timeline::{Job, Timeline};
@@ -54,16 +54,21 @@ pub struct Offset {
 }
 
 /// Simulates a workload until a job misses its deadline: as the file describes it, and with releases as close as they may be
-/// and jobs as long as declared.
+/// and jobs as long as declared, from the first releases of the file on and from an instant at which all tasks come together.
 /// The limit of each is two hyperperiods, or a million jobs. `proceed` is called now and then, and ends the search when it returns `false`.
 ///
 /// # Errors
 /// Those of [`crate::simulate_while`].
 pub fn witness(workload: &Workload, mut proceed: impl FnMut() -> bool) -> Result<Search, Error> {
     let described = workload.without_classes();
-    let length = length(&described);
-    let behaviours = [("densest", closest(&described)), ("as described", Some(described))];
+    let together = meeting(&described.system).filter(|later| later.iter().any(|later| *later > Span::ZERO));
+    let together = together.and_then(|later| closest(&described, |index| later[index]));
+    let close = closest(&described, |_| Span::ZERO);
+    let behaviours = [("densest", close), ("densest", together), ("as described", Some(described))];
+    let mut longest = Span::ZERO;
     for (releases, mut workload) in behaviours.into_iter().filter_map(|(name, workload)| Some((name, workload?))) {
+        let length = length(&workload);
+        longest = longest.max(length);
         let Some((job, at)) = first_miss(&workload, length, &mut proceed)? else { continue };
         workload.settings.duration = Some(at - Time::ZERO);
         let first = |task: &Task| task.arrival.first().map(|first| first.ns());
@@ -81,15 +86,16 @@ pub fn witness(workload: &Workload, mut proceed: impl FnMut() -> bool) -> Result
         };
         return Ok(Search { witness: Some(witness), length });
     }
-    Ok(Search { witness: None, length })
+    Ok(Search { witness: None, length: longest })
 }
 
-/// The workload with releases as close as they may be, and all jobs as long as declared. `None` if that is the workload itself.
-fn closest(workload: &Workload) -> Option<Workload> {
-    let close = densest(&workload.system, |_| Span::ZERO);
+/// The workload with releases as close as they may be, so much `later` by task, and all jobs as long as declared. `None` if that is the workload itself.
+fn closest(workload: &Workload, later: impl Fn(usize) -> Span) -> Option<Workload> {
+    let close = densest(&workload.system, &later);
     let apart = |(index, task): (usize, &Task)| match task.arrival {
         Arrival::Event { distance, after: None, .. } if distance > Span::ZERO => {
-            Some((TaskId(index as u32), Arrival::Sporadic { offset: Span::ZERO, period: distance, spread: Span::ZERO }))
+            let (offset, period, spread) = (later(index), distance, Span::ZERO);
+            Some((TaskId(index as u32), Arrival::Sporadic { offset, period, spread }))
         }
         _ => None,
     };
