@@ -46,7 +46,7 @@ pub fn verdicts(system: &System) -> Vec<Verdict> {
 fn verdict(system: &System, partition: PartitionId) -> Verdict {
     let described = &system.partitions[partition.index()];
     let policy = described.policy.expect("only partitions with a policy of their own are asked about");
-    // A job whose budget is used up is aborted, and missed, whether it has a deadline or not.
+    // A job that exhausts its budget is aborted, and missed, whether it has a deadline or not.
     let dated = |task: &Task| task.deadline.is_some() || task.budget.is_some();
     let timed = described.tasks.iter().any(|task| dated(&system.tasks[task.index()]));
     let (schedulable, test, kind, reason) = if !timed && !may_skip_of(system, described.tasks.iter().copied()) {

@@ -43,7 +43,7 @@ pub struct TableCheck {
     /// All budgets fit their windows.
     #[serde(skip)]
     fits: bool,
-    /// What the budgets of processes with jobs leave out.
+    /// The keys that the budgets of processes with jobs leave out.
     #[serde(skip)]
     left_out: Vec<String>,
     /// Verdicts about the partitions that have a policy of their own.

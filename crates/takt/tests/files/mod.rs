@@ -85,7 +85,7 @@ impl Form {
             };
             spec.values.set(index, Some(value));
         }
-        // A quantum that no period is a multiple of proves nothing.
+        // The guarantee needs periods that are multiples of the quantum.
         if let Some(index) = spec.profile.settings.iter().position(|s| spec.is_optimal() && s.name == "quantum") {
             spec.values.set(index, Some(UNIT));
         }
@@ -114,7 +114,7 @@ pub(crate) enum Releases {
     Batch,
 }
 
-/// What jobs do.
+/// The program of the jobs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Shape {
     Plain,
@@ -282,7 +282,7 @@ pub(crate) struct Rules {
     seed: u8,
 }
 
-/// What a simulated machine adds.
+/// Properties of the simulated machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// Tick, resolution and lateness, in half units.
@@ -583,15 +583,15 @@ pub(crate) fn text(file: &File) -> String {
         line(format!("be_start: {be_start}"));
         line("partitions:".into());
         for part in 0..2 {
-            let guest = if part == 0 { file.guests.0 } else { file.guests.1 };
+            let hosted = if part == 0 { file.guests.0 } else { file.guests.1 };
             let policy = match named(part) {
-                _ if !guest => String::new(),
+                _ if !hosted => String::new(),
                 name if name == "fifo" => "policy: p-fifo, ".into(),
                 name => format!("policy: \"{name}\", placement: {}, ", file.forms[part].placement),
             };
             line(format!("- {{name: p{part}, {policy}processes: ["));
             for (index, row) in file.rows.iter().enumerate().filter(|(index, _)| index % 2 == part) {
-                if guest {
+                if hosted {
                     line(format!("  {{name: t{index}{}{}}},", of(index).unwrap_or_default(), share(row)));
                 } else {
                     let runtime = ((row.weight * 4.0) as i64).max(1);
