@@ -640,8 +640,8 @@ pub(crate) fn text(file: &File) -> String {
         }
     } else {
         line("domains:".into());
-        for part in 0..parts {
-            let placement = if specs[part].uses_placement() {
+        for (part, spec) in specs.iter().enumerate().take(parts) {
+            let placement = if spec.uses_placement() {
                 format!(", placement: {}", file.forms[part].placement)
             } else {
                 String::new()
