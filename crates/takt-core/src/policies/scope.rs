@@ -120,7 +120,7 @@ pub(crate) const SUCCESSOR: Setting = Setting {
     summary: "whether a job that begins as its task's job on a CPU ends queues with the others, or keeps the CPU",
 };
 
-/// Whether [`SUCCESSOR`] is `keep`; false for a policy without the setting. O(settings).
+/// Whether the setting `successor` is `keep`; false for a policy without the setting. O(settings).
 #[must_use]
 pub fn keeps_cpu(spec: &PolicySpec) -> bool {
     spec.profile.settings.iter().any(|setting| setting.name == SUCCESSOR.name) && spec.value(SUCCESSOR.name) == Some(1)
