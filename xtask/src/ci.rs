@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use takt_testing::Capability;
 
 /// The limit of all steps of a tier together. The last ones do not begin what would take longer.
-const TIME: Duration = Duration::from_secs(52 * 60);
+const TIME: Duration = Duration::from_secs(50 * 60);
 
 /// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
 const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
