@@ -1,6 +1,6 @@
 """Measures the package `takt-rt` against its limits: python bench.py [--quick] [--rounds N] [--strict]
 
-It needs the package of a release, `simso` for the comparison, and the program `takt` for sweeps. Each figure is the median of several rounds, and both
+It needs a wheel of the package, and `simso` for the comparison. Each figure is the median of several rounds, and both
 sides of a ratio take turns. Prints one row for each figure, with its limit. With --strict, the status is 1 if a limit is exceeded.
 """
 
