@@ -244,6 +244,9 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return println!("skipped: another user needs root");
         }
+        if Command::new("flock").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            return println!("skipped: `flock` is not installed");
+        }
         let room = Room::new("reader");
         fs::set_permissions(&room.0, Permissions::from_mode(0o755)).unwrap();
         let path = room.0.join("file");
