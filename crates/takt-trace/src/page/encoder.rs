@@ -695,7 +695,7 @@ impl Encoder {
             "tasks": tasks, "places": places, "resources": resources, "total": counts(&summary.total),
             "has_deadline_order": has_deadline_order(header), "has_speeds": !header.frequency_domains.is_empty(), "samples": self.names.iter().map(|of| series(header, *of)).collect::<Vec<_>>(),
             "switches": switches, "calls": self.calls.iter().map(call).collect::<Vec<_>>(), "changes": changes,
-            "jobs": self.tasks.iter().map(|task| task.jobs).collect::<Vec<_>>(),
+            "jobs": self.tasks.iter().map(|task| task.jobs).collect::<Vec<_>>(), "pieces": self.columns.at(Of::PieceTask).count,
         });
         let columns = NAMES.into_iter().zip(self.columns.columns.map(Column::packed)).collect();
         (Data { id, value, columns }, self.beginning.drawing(self.header, footer))

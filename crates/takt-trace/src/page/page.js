@@ -69,11 +69,6 @@ async function unpacked(base64) {
 class Column {
   constructor(bytes, cuts) { this.bytes = bytes; this.at = 0; this.cuts = cuts; this.cut = 0; this.unit = 1; this.read = 0; this.next = cuts.length ? cuts[0][0] : Infinity; }
   get more() { return this.at < this.bytes.length; }
-  get count() {
-    let count = 0;
-    for (const byte of this.bytes) if (byte < 128) count++;
-    return count;
-  }
   unsigned() {
     let byte = this.bytes[this.at++];
     if (byte < 128) return byte;
@@ -146,7 +141,7 @@ async function read(id) {
     return unpacked(column.textContent);
   }));
   const c = Object.fromEntries(about.names.map((name, i) => [name, new Column(all[i], about.units.map(([unit, places]) => [places[i], unit]))]));
-  const n = c.pTask.count;
+  const n = about.pieces;
   const t = {about, end: about.end, n, start: new Float64Array(n), stop: new Float64Array(n), decided: null, task: new Uint32Array(n),
     place: new Uint16Array(n), job: new Float64Array(n), how: new Uint8Array(n)};
   readPieces(t, c);
@@ -189,7 +184,6 @@ async function read(id) {
   const most = Math.max(-1, ...about.places.flat());
   const lanes = lists(most + 1, n, t.place, about.places);
   t.cpus = lanes.map((list, cpu) => ({cpu, ...lane(t, list)})).filter(lane => lane.list.length);
-  t.lanes = pieces.map(list => lane(t, list));
   return t;
 }
 /** Values at these indexes. */
@@ -225,9 +219,10 @@ function readPieces(t, c) {
   // When the policy had decided.
   t.decided = early ? t.start.map((start, i) => start - early[i]) : t.start;
 }
-/** Jobs are written when they are over, and are kept by their numbers. */
+/** Jobs are written when they are over, and are kept by their numbers. The lanes of tasks are made in the same pass over their pieces. */
 function readJobs(t, c, pieces) {
   const {about} = t;
+  t.lanes = [];
   t.jobs = about.jobs.map((count, task) => ({task, number: new Float64Array(count), release: new Float64Array(count), deadline: new Float64Array(count).fill(NaN),
     end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), known: new Float64Array(count), consumed: new Float64Array(count).fill(NaN),
     handler: new Map(), pieces: pieces[task], filled: 0, sorted: true}));
@@ -258,14 +253,17 @@ function readJobs(t, c, pieces) {
       const order = Array.from(j.number.keys()).sort((a, b) => j.number[a] - j.number[b]);
       for (const key of ['number', 'release', 'deadline', 'end', 'how', 'known', 'consumed']) j[key] = inOrder(j[key], order);
     }
-    const last = j.release.slice(), ran = new Float64Array(count);
+    const last = j.release.slice(), ran = new Float64Array(count), of = emptyLane(j.pieces);
+    t.lanes.push(of);
     const {pieces} = j;
     for (let k = 0, i = 0; k < pieces.length; k++) {
-      const p = pieces[k];
+      const p = pieces[k], from = t.start[p], to = t.stop[p];
+      of.starts[k] = from;
+      of.ran[k + 1] = of.ran[k] + to - from;
       if (t.how[p] & OF_HANDLER) continue;
       // Mostly it is of the job of the piece before, or of the next job.
       if (j.number[i] !== t.job[p] && j.number[++i] !== t.job[p]) i = indexOf(j, t.job[p]);
-      if (i >= 0) { last[i] = t.stop[p]; ran[i] += t.stop[p] - t.start[p]; }
+      if (i >= 0) { last[i] = to; ran[i] += to - from; }
     }
     const signals = about.tasks[j.task].signals;
     for (let i = 0; i < count; i++) {
@@ -315,15 +313,16 @@ function ascending(times) {
   for (let i = 1; i < all.length; i++) if (all[i] < all[i - 1]) return all.sort();
   return all;
 }
-/** A lane of pieces with its starts and the time run before each piece. */
+/** A lane of pieces, for its starts and the time run before each piece. */
+const emptyLane = list => ({list, starts: new Float64Array(list.length), ran: new Float64Array(list.length + 1)});
 function lane(t, list) {
-  const starts = new Float64Array(list.length), ran = new Float64Array(list.length + 1);
+  const made = emptyLane(list), {starts, ran} = made;
   for (let k = 0; k < list.length; k++) {
     const p = list[k];
     starts[k] = t.start[p];
     ran[k + 1] = ran[k] + t.stop[p] - t.start[p];
   }
-  return {list, starts, ran};
+  return made;
 }
 function indexOf(jobs, number) {
   const guess = number - jobs.number[0];
