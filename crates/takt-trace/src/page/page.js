@@ -100,15 +100,20 @@ class Column {
     return this.unit;
   }
   /** The next numbers, which are instants if they are `timed`. One by one they would take twice as long. */
-  many(count, signed, timed) {
-    const found = new Float64Array(count), bytes = this.bytes;
+  many(count, signed, timed, found = new Float64Array(count)) {
+    const bytes = this.bytes;
     let at = this.at;
     for (let i = 0; i < count;) {
       if (timed) this.fit();
       const unit = timed ? this.unit : 1, end = timed ? Math.min(count, i + this.next - this.read) : count;
       if (timed) this.read += end - i;
       for (; i < end; i++) {
-        let byte = bytes[at++], value = byte & 127;
+        let byte = bytes[at++];
+        if (byte < 128) {
+          found[i] = (signed ? (byte >>> 1) ^ -(byte & 1) : byte) * unit;
+          continue;
+        }
+        let value = byte & 127;
         for (let scale = 128; byte > 127; scale *= 128) {
           byte = bytes[at++];
           value += (byte & 127) * scale;
@@ -196,9 +201,9 @@ function inOrder(values, order) {
 function readPieces(t, c) {
   const {n, about} = t, free = new Float64Array(about.places.length), numbers = new Float64Array(about.tasks.length);
   const order = new Uint32Array(n), {start, stop, task, place, job, how} = t;
-  task.set(c.pTask.many(n));
-  place.set(c.pPlace.many(n));
-  how.set(c.pHow.many(n));
+  c.pTask.many(n, false, false, task);
+  c.pPlace.many(n, false, false, place);
+  c.pHow.many(n, false, false, how);
   const starts = c.pStart.many(n, true, true), lengths = c.pLength.many(n, false, true), decided = c.pDecided.many(n, false, true), jobs = c.pJob.many(n, true);
   let early = null, sorted = true;
   for (let i = 0; i < n; i++) {
@@ -227,7 +232,8 @@ function readJobs(t, c, pieces) {
     end: new Float64Array(count).fill(NaN), over: new Float64Array(count), how: new Uint8Array(count), known: new Float64Array(count), consumed: new Float64Array(count).fill(NaN),
     handler: new Map(), pieces: pieces[task], filled: 0, sorted: true}));
   const numbers = new Float64Array(about.tasks.length), releases = numbers.slice(), periods = numbers.slice(), relatives = numbers.slice();
-  const all = about.jobs.reduce((sum, count) => sum + count, 0), tasks = c.jTask.many(all), hows = c.jHow.many(all);
+  const all = about.jobs.reduce((sum, count) => sum + count, 0), tasks = c.jTask.many(all, false, false, new Uint32Array(all));
+  const hows = c.jHow.many(all, false, false, new Uint8Array(all));
   let due = 0, over = 0;
   for (let i = 0; i < all; i++) {
     if (hows[i] & HAS_DEADLINE) due++;
