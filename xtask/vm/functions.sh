@@ -3,7 +3,7 @@
 ok() { echo "vm: ok $1"; }
 bad() {
     echo "vm: FAILED $1: $2"
-    # Of tests, only those that fail.
+    # Passed tests are left out.
     [ -z "$3" ] || grep -v -e '^$' -e '^test .* \.\.\. ok$' "$3" | head -n 40 | sed 's/^/    /'
 }
 # expect STATUS NAME COMMAND...: runs a command, whose output is shown only if its exit status is another.

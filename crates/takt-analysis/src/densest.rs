@@ -38,8 +38,8 @@ pub fn densest(system: &System, later: impl Fn(usize) -> Span) -> Option<System>
     Some(close)
 }
 
-/// By task how much later than its first release one that comes by chance comes so that all tasks come together: at a common release of those that
-/// come at their periods exactly. `None` where these have no common one, or it is too far away. O(n).
+/// By task the delay of its first release after which all tasks are released together, at a common release of the strictly periodic tasks. Only sporadic
+/// tasks and tasks of events are delayed. `None` if periodic tasks have no common release, or one beyond the range of time. O(n).
 #[must_use]
 pub fn meeting(system: &System) -> Option<Vec<Span>> {
     let by_chance = |arrival: &Arrival| match *arrival {

@@ -104,7 +104,7 @@ fn budgets_on_time(system: &System, found: &Verdict) -> Vec<bool> {
 
 /// Why the tests say nothing about these servers.
 fn unknown(system: &System, by: By) -> Option<String> {
-    // Such a task is none of those that are judged.
+    // No verdict covers such a task.
     let is_last = |t: &Task| t.arrival.earliest().is_some() && t.arrival.period().is_none() && t.deadline.is_none();
     let is_short = |t: &Task| budgets(t).is_some_and(|(least, _)| most(t).is_none_or(|need| need > least));
     let mut tasks = (0..).map(TaskId).zip(&system.tasks);

@@ -946,7 +946,7 @@ fn a_server_counts_in_the_bounds_of_a_file_with_misses() {
     let v = verdict(&s);
     assert_eq!((v.schedulable, v.kind, v.responses[1]), (Answer::No, Kind::Exact, ms(3)), "{}", v.reason);
     assert_eq!(v.responses[2], ms(12));
-    // Both figures are named: the one of the proof, and the one of the bound.
+    // The reason has the figure of the proof and that of the bound.
     assert!(
         v.reason.contains("9ms, even if") && v.reason.ends_with("budgets, task 2 can respond as late as 12ms"),
         "{}",

@@ -3,7 +3,7 @@
 //! Programs of workloads find it as `takt`, and call `takt burn` and `takt done`.
 
 use crate::failure::Failure;
-use crate::program::{VERSION, ended, environments, know};
+use crate::program::{OfRun, VERSION, ended, know};
 use crate::{arguments, commands, cpu_limit, life};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -26,14 +26,8 @@ enum Command {
     Sweep(Box<commands::sweep::Args>),
     Burn(commands::burn::Args),
     Done(commands::done::Args),
-    #[command(name = "__watch", hide = true)]
-    Watch(commands::watch::Args),
-    #[command(name = "__environments", hide = true)]
-    Environments,
-    #[command(name = "__start", hide = true)]
-    Start(commands::start::Args),
-    #[command(name = "__probe", hide = true)]
-    Probe(commands::probe::Args),
+    #[command(flatten)]
+    OfRun(OfRun),
 }
 
 /// Carries out the command that these arguments describe.
@@ -58,9 +52,6 @@ pub(crate) fn command(registry: Registry, given: &[OsString]) -> ExitCode {
         Command::Sweep(args) => commands::sweep::run(&args),
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
-        Command::Watch(args) => commands::watch::run(&args),
-        Command::Environments => environments(),
-        Command::Start(args) => commands::start::run(&args),
-        Command::Probe(args) => commands::probe::run(&args),
+        Command::OfRun(command) => command.run(),
     })
 }

@@ -46,7 +46,7 @@ pub(crate) struct Input {
     /// The text of the workload, where that is on the command line (`takt demos -C`).
     #[arg(skip)]
     pub(crate) text: Option<String>,
-    /// Texts in place of files, by their paths: those that the parts of an experiment hold.
+    /// Texts that are read instead of files, by their paths: the parts of an experiment hold them.
     #[arg(skip)]
     pub(crate) texts: Vec<Source>,
     /// The rules of `takt demos`.

@@ -35,7 +35,7 @@ mod progress;
 mod scratch;
 
 use crate::failure::Failure;
-use crate::program::{VERSION, ended, environments, know, start};
+use crate::program::{OfRun, VERSION, ended, know, start};
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -79,14 +79,8 @@ enum Command {
     Schema(commands::schema::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
-    #[command(name = "__watch", hide = true)]
-    Watch(commands::watch::Args),
-    #[command(name = "__environments", hide = true)]
-    Environments,
-    #[command(name = "__start", hide = true)]
-    Start(commands::start::Args),
-    #[command(name = "__probe", hide = true)]
-    Probe(commands::probe::Args),
+    #[command(flatten)]
+    OfRun(OfRun),
     #[command(name = "__latency", hide = true)]
     LatencyProcess(commands::latency::internal::Args),
     #[command(name = "__reference", hide = true)]
@@ -197,15 +191,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Err(e) => e.exit(),
     };
     // The hidden commands are parts of others, which have the limit, too.
-    let is_whole = !matches!(
-        cli.command,
-        Command::Watch(_)
-            | Command::Environments
-            | Command::Start(_)
-            | Command::Probe(_)
-            | Command::LatencyProcess(_)
-            | Command::Reference(_)
-    );
+    let is_whole = !matches!(cli.command, Command::OfRun(_) | Command::LatencyProcess(_) | Command::Reference(_));
     if is_whole && !matches!(cli.command, Command::Burn(_) | Command::Done(_)) {
         cpu_limit::watch();
     }
@@ -234,10 +220,7 @@ fn command(registry: Registry, power: power::Registry, mut given: Vec<OsString>)
         Command::Schema(args) => commands::schema::run(&args),
         Command::Completions(args) => commands::completions::run(&args, &Cli::command()),
         Command::Man(args) => commands::man::run(&args, &Cli::command()),
-        Command::Watch(args) => commands::watch::run(&args),
-        Command::Environments => environments(),
-        Command::Start(args) => commands::start::run(&args),
-        Command::Probe(args) => commands::probe::run(&args),
+        Command::OfRun(command) => command.run(),
         Command::LatencyProcess(args) => commands::latency::internal::run(&args),
         Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };

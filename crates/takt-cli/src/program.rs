@@ -60,9 +60,32 @@ pub(crate) fn know(registry: Registry, power: power::Registry) {
     assert!(takt_workload::know_power(power).is_ok(), "the program has its power policies already");
 }
 
-/// Keeps the environments of processes for a run.
-pub(crate) fn environments() -> outcome::Outcome {
-    takt_linux::environments::serve().map(|()| outcome::Verdict::Done).map_err(Failure::from)
+/// The hidden commands that a run starts. Both programs have them.
+#[derive(clap::Subcommand)]
+pub(crate) enum OfRun {
+    #[command(name = "__watch", hide = true)]
+    Watch(commands::watch::Args),
+    /// Keeps the environments of processes for a run
+    #[command(name = "__environments", hide = true)]
+    Environments,
+    #[command(name = "__start", hide = true)]
+    Start(commands::start::Args),
+    #[command(name = "__probe", hide = true)]
+    Probe(commands::probe::Args),
+}
+
+impl OfRun {
+    /// Carries out the command.
+    pub(crate) fn run(self) -> outcome::Outcome {
+        match self {
+            OfRun::Watch(args) => commands::watch::run(&args),
+            OfRun::Environments => {
+                takt_linux::environments::serve().map(|()| outcome::Verdict::Done).map_err(Failure::from)
+            }
+            OfRun::Start(args) => commands::start::run(&args),
+            OfRun::Probe(args) => commands::probe::run(&args),
+        }
+    }
 }
 
 /// The exit status of a command, after its failure was reported.

@@ -113,12 +113,5 @@ fn intervals_have_the_true_figure_as_often_as_they_say() {
         assert!((93.0..=97.5).contains(&share), "{columns:?}");
     }
 
-    let text = std::fs::read_to_string(DOCUMENT).unwrap();
-    let begin = text.find(HEAD).expect("the document has the head of the table") + HEAD.len();
-    let end = begin + text[begin..].find("\n\n").expect("the table ends") + 1;
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(DOCUMENT, [&text[..begin], &rows, &text[end..]].concat()).unwrap();
-    } else {
-        assert_eq!(text[begin..end], rows, "UPDATE=1 cargo test -p takt-rt-latency --test coverage");
-    }
+    takt_testing::table(DOCUMENT, HEAD, &rows);
 }

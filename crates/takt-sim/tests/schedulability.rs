@@ -102,18 +102,10 @@ fn set(tasks: &[Task]) -> TaskSet {
 
 /// The scheduler that a test is about; `None` for those that assign tasks to CPUs, and for the one about none.
 fn policy(test: &Test) -> Option<&'static str> {
-    Some(match test.name {
-        "edf" => "edf",
-        "ll" | "hyperbolic" | "rm-rta" => "rm",
-        "dm-rta" => "dm",
-        "gfb" | "bcl" | "bak" | "gedf-rta" => "g-edf",
-        "grm-rta" => "g-rm",
-        "gdm-rta" => "g-dm",
-        name => {
-            assert!(test.strategy().is_some() || name == "necessary", "which scheduler is {name} about?");
-            return None;
-        }
-    })
+    let policy = takt_testing::policy_of_test(test.name);
+    let assigns = test.strategy().is_some() || test.name == "necessary";
+    assert!(policy.is_some() != assigns, "which scheduler is {} about?", test.name);
+    policy
 }
 
 /// Sets of AIRS's generator at nine tenths of four CPUs, where nearly every accepted one is split: no CPU misses in two seconds.

@@ -8,11 +8,13 @@
 
 mod browser;
 mod capability;
+mod document;
 pub mod links;
 pub mod sysfs;
 
 pub use browser::browse;
 pub use capability::{Capability, SKIPPED, append, skip};
+pub use document::table;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
@@ -55,6 +57,19 @@ fn drawn() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // Short, because it is copied by hand.
     (since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(17)) % 1_000_000_000
+}
+
+/// The policy of a schedulability test of this name; `None` for tests that assign tasks to CPUs, and for the necessary one.
+pub fn policy_of_test(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "edf" => "edf",
+        "ll" | "hyperbolic" | "rm-rta" => "rm",
+        "dm-rta" => "dm",
+        "gfb" | "bcl" | "bak" | "gedf-rta" => "g-edf",
+        "grm-rta" => "g-rm",
+        "gdm-rta" => "g-dm",
+        _ => return None,
+    })
 }
 
 /// The number of cases: `TAKT_CASES`, or else `default`.

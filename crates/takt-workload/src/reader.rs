@@ -65,7 +65,7 @@ pub struct Reader {
     pub(crate) events: Vec<(TaskId, Arrival)>,
     /// Where relative names of other files begin.
     pub(crate) directory: PathBuf,
-    /// Texts in place of other files.
+    /// Texts that are read instead of other files.
     pub(crate) texts: Vec<Source>,
     /// The other files that were read.
     pub(crate) files: Vec<Source>,

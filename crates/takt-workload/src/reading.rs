@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// The text of this name among those that are given, or that of the file.
+    /// The text with this path, or the text of the file if there is none.
     ///
     /// # Errors
     /// As [`Source::read`].

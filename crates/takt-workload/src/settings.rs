@@ -179,6 +179,6 @@ pub struct Options {
     pub missing_cpus: Option<MissingCpus>,
     /// The power policy, in place of the file's `power`.
     pub power: Option<PowerSpec>,
-    /// Texts in place of the files that the workload names, by their paths.
+    /// Texts that are read instead of the files that the workload names, by their paths.
     pub texts: Vec<Source>,
 }

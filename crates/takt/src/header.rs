@@ -27,7 +27,7 @@ pub fn with_power(mut header: Header, workload: &Workload, platform: &Platform) 
 pub fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let (system, policy) = (&workload.system, workload.policy());
     let own_domains = workload.handed.as_ref().map_or(usize::MAX, |handed| handed.own_domains);
-    // Charts show the tasks of each domain together. The domains of the kernel's classes have no names.
+    // Charts show the tasks of each domain together. Beside tasks of the kernel, the domain of a single policy has no name.
     let mut domains = vec![None; system.tasks.len()];
     for (domain, name) in
         system.domains.iter().zip(&workload.domains).take(own_domains).filter(|(_, name)| !name.is_empty())

@@ -208,19 +208,6 @@ fn refute(workload: &Workload, check: &Check) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The policy that a test of `analyze` is about.
-fn tested(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "edf" => "edf",
-        "ll" | "hyperbolic" | "rm-rta" => "rm",
-        "dm-rta" => "dm",
-        "gfb" | "bcl" | "bak" | "gedf-rta" => "g-edf",
-        "grm-rta" => "g-rm",
-        "gdm-rta" => "g-dm",
-        _ => return None,
-    })
-}
-
 /// The verdicts of `analyze`, each against the policy that it is about.
 fn analyzed(workload: &Workload) -> Result<(), TestCaseError> {
     if !workload.system.domains.is_empty() {
@@ -229,7 +216,9 @@ fn analyzed(workload: &Workload) -> Result<(), TestCaseError> {
     let Ok(subject) = Subject::of_workload(workload.clone()) else { return Ok(()) };
     let cpus = workload.system.cpus.len();
     for test in tests::TESTS {
-        let Some(policy) = tested(test.name).filter(|_| test.one_cpu == (cpus == 1)) else { continue };
+        let Some(policy) = takt_testing::policy_of_test(test.name).filter(|_| test.one_cpu == (cpus == 1)) else {
+            continue;
+        };
         let found = test.run(&subject.set, cpus);
         if found.verdict != tests::Verdict::Schedulable {
             continue;

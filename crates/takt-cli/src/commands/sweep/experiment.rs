@@ -15,7 +15,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -64,9 +64,17 @@ impl Common {
         self.svg.iter().chain(&self.html)
     }
 
-    /// The texts that stand in place of the files of the experiment: those that its parts hold.
+    /// The texts of files that the parts of the experiment hold, which a merge reads instead of the files.
     pub(super) fn texts(&self) -> Vec<Source> {
         self.merge.as_ref().map_or_else(Vec::new, Parts::texts)
+    }
+
+    /// The text of a file of the experiment.
+    ///
+    /// # Errors
+    /// As [`Source::among`].
+    pub(super) fn source(&self, file: &Path) -> Result<Source, Failure> {
+        Source::among(&self.texts(), file).map_err(|unreadable| Failure::unreadable(&unreadable))
     }
 
     /// The files that are read beside those of the experiment: the state, and the rows of single sets or runs.

@@ -216,7 +216,7 @@ fn rows<T: Found>(parts: &BTreeMap<u64, OfPart<'_, T>>, unit: &str) -> Result<Ro
 }
 
 /// Unites two files of one part. A row of the file with fewer sets counts if no block of it is in the other one. It takes the place of rows that are
-/// parts of it. Of rows that share only some blocks, the one of the file with more sets counts.
+/// parts of it. If two rows share only some blocks, the row of the file with more sets counts.
 fn same_part<'m, T: Found>(one: OfPart<'m, T>, other: OfPart<'m, T>, setup: &Value) -> Result<OfPart<'m, T>, Failure> {
     let (less, mut more) = if one.done.sets() < other.done.sets() { (one, other) } else { (other, one) };
     let (less_path, more_path) = (less.files[0].path.display(), more.files[0].path.display());

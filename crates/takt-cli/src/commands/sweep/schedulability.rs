@@ -352,9 +352,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let all = |cpus: u64| (0..=10).map(|step| cpus * 500_000 + step * cpus * 50_000).collect();
     let (file, points) = match &args.file {
         Some(file) => {
-            let source =
-                Source::among(&args.common.texts(), file).map_err(|unreadable| Failure::unreadable(&unreadable))?;
-            let (sets, points) = Sets::read(source, args.points.as_ref())?;
+            let (sets, points) = Sets::read(args.common.source(file)?, args.points.as_ref())?;
             (Some(sets), points)
         }
         None => (None, args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0)),

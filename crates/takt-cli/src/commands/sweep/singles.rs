@@ -77,7 +77,7 @@ impl Extent {
         String::from_utf8(bytes).map_err(|_| damaged(()))
     }
 
-    /// Reads the rows. One that is there twice has been computed twice, with the same result.
+    /// Reads the rows. A row can be there twice, if its set was computed again with more sets in the block.
     ///
     /// # Errors
     /// Status 2 if the file is damaged, with this way out.

@@ -464,7 +464,7 @@ impl<'a, T: Found> State<'a, T> {
     /// Status 1 if the file cannot be written. The file has the state from before then.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
-        // The rows come first: behind those that the state knows of, others are cut off.
+        // Rows are written before the state. The next call cuts off rows behind the bytes that the state counts.
         if let Some(extent) = &mut self.header.singles
             && !self.rows.is_empty()
         {

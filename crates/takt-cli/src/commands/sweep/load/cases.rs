@@ -51,9 +51,8 @@ impl Cases<'_> {
             policies.iter_mut().for_each(|p| p.placement = placement);
         }
         let mut workloads = Vec::new();
-        let texts = args.common.texts();
         let read = |file: &PathBuf| -> Result<_, Failure> {
-            let source = Source::among(&texts, file).map_err(|unreadable| Failure::unreadable(&unreadable))?;
+            let source = args.common.source(file)?;
             let sets = sets::of_source(&source)?;
             Ok((source, sets))
         };
@@ -81,7 +80,7 @@ impl Cases<'_> {
                     cpus: args.cpus,
                     priorities: args.priorities,
                     seed: None,
-                    texts: texts.clone(),
+                    texts: args.common.texts(),
                     ..Input::default()
                 };
                 workloads.push(input.load_quietly(None)?);
@@ -246,7 +245,7 @@ impl Cases<'_> {
         format!("{source}\nCPUs: {cpus}, {kind}, each {}; late jobs: {late}", args.duration)
     }
 
-    /// The file, and those that it names.
+    /// The file, and the files that it names.
     pub(super) fn files(&self) -> Vec<Source> {
         let sets = self.sets.iter().map(|(source, _)| source.clone());
         sets.chain(self.workloads.first().iter().flat_map(|workload| workload.sources())).collect()
