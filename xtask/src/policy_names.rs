@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 use syn::Item;
 
 /// Comparisons that are about something else, or must be: file, text, reason.
-const ALLOWED: [(&str, &str, &str); 5] = [
+const ALLOWED: [(&str, &str, &str); 4] = [
     ("crates/takt-cli/src/commands/bench/view.rs", "g-edf", "the policy of a measurement"),
-    ("crates/takt-testing/src/lib.rs", "edf", "the schedulability test of that name"),
     ("crates/takt-trace/src/why.rs", "edf", "a part of the name in a header, which has no facts"),
     ("crates/takt/src/analysis.rs", "edf", "the schedulability test of that name"),
     ("crates/takt-workload/src/steps.rs", "none", "a word of the steps, and not the power policy"),

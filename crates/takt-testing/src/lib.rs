@@ -59,17 +59,24 @@ fn drawn() -> u64 {
     (since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(17)) % 1_000_000_000
 }
 
+/// Schedulability tests of one policy, each with that policy.
+const POLICIES: [(&str, &str); 11] = [
+    ("edf", "edf"),
+    ("ll", "rm"),
+    ("hyperbolic", "rm"),
+    ("rm-rta", "rm"),
+    ("dm-rta", "dm"),
+    ("gfb", "g-edf"),
+    ("bcl", "g-edf"),
+    ("bak", "g-edf"),
+    ("gedf-rta", "g-edf"),
+    ("grm-rta", "g-rm"),
+    ("gdm-rta", "g-dm"),
+];
+
 /// The policy of a schedulability test of this name; `None` for tests that assign tasks to CPUs, and for the necessary one.
 pub fn policy_of_test(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "edf" => "edf",
-        "ll" | "hyperbolic" | "rm-rta" => "rm",
-        "dm-rta" => "dm",
-        "gfb" | "bcl" | "bak" | "gedf-rta" => "g-edf",
-        "grm-rta" => "g-rm",
-        "gdm-rta" => "g-dm",
-        _ => return None,
-    })
+    POLICIES.iter().find(|(test, _)| *test == name).map(|(_, policy)| *policy)
 }
 
 /// The number of cases: `TAKT_CASES`, or else `default`.
